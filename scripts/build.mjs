@@ -1,0 +1,16 @@
+// Compiles src/ and workers/ into dist/, and bundles the workflow code once, so that no worker has to.
+import { execFileSync } from 'node:child_process';
+import { mkdir, writeFile, access } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const tsc = fileURLToPath(import.meta.resolve('typescript/bin/tsc'));
+execFileSync(process.execPath, [tsc, '-p', 'tsconfig.json'], { cwd: root, stdio: 'inherit' });
+
+const workflows = new URL('../dist/src/workflows/index.js', import.meta.url);
+await access(workflows);
+const { bundleWorkflowCode } = await import('@temporalio/worker');
+const quiet = { log() {}, trace() {}, debug() {}, info() {}, warn: console.warn, error: console.error };
+const { code } = await bundleWorkflowCode({ workflowsPath: fileURLToPath(workflows), logger: quiet });
+await mkdir(new URL('../dist/workflow-bundle/', import.meta.url), { recursive: true });
+await writeFile(new URL('../dist/workflow-bundle/bundle.js', import.meta.url), code);

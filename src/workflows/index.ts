@@ -1,0 +1,1 @@
+export { thread } from './thread.ts';
