@@ -4,7 +4,7 @@ import { mkdir, writeFile, access } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const tsc = fileURLToPath(import.meta.resolve('typescript/bin/tsc'));
+const tsc = fileURLToPath(new URL('bin/tsc', import.meta.resolve('typescript/package.json')));
 execFileSync(process.execPath, [tsc, '-p', 'tsconfig.json'], { cwd: root, stdio: 'inherit' });
 
 const workflows = new URL('../dist/src/workflows/index.js', import.meta.url);
