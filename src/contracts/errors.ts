@@ -1,0 +1,205 @@
+/**
+ * Every error that perdure raises on purpose. `code` is stable and may be matched on; `message` is a sentence
+ * that a person can act on; `details` holds the ids involved and is JSON.
+ */
+export class PerdureError extends Error {
+  readonly code: string;
+  readonly details: Record<string, unknown>;
+
+  constructor(code: string, message: string, details: Record<string, unknown> = {}, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+    this.details = details;
+  }
+}
+
+/** A setting is missing or malformed; the message names the variable or the file. */
+export class ConfigError extends PerdureError {
+  constructor(message: string, details: Record<string, unknown> = {}, options?: ErrorOptions) {
+    super('CONFIG_INVALID', message, details, options);
+  }
+}
+
+/** What was handed in does not fit: an id, an input, an answer. Nothing was changed. */
+export class InvalidInputError extends PerdureError {
+  constructor(message: string, details: Record<string, unknown> = {}, options?: ErrorOptions) {
+    super('INPUT_INVALID', message, details, options);
+  }
+}
+
+/** No graph of that name (or no such version of it) is known. */
+export class UnknownGraphError extends PerdureError {
+  constructor(message: string, details: Record<string, unknown> = {}) {
+    super('GRAPH_UNKNOWN', message, details);
+  }
+}
+
+/** A graph's module could not be loaded, or holds no compiled LangGraph graph. */
+export class GraphLoadError extends PerdureError {
+  constructor(message: string, details: Record<string, unknown> = {}, options?: ErrorOptions) {
+    super('GRAPH_LOAD_FAILED', message, details, options);
+  }
+}
+
+/** A graph changed its shape but kept its version number. */
+export class GraphChangedError extends PerdureError {
+  constructor(message: string, details: Record<string, unknown> = {}) {
+    super('GRAPH_CHANGED', message, details);
+  }
+}
+
+/** The thread is bound to another graph, or another version, than was asked for. */
+export class VersionMismatchError extends PerdureError {
+  constructor(message: string, details: Record<string, unknown> = {}) {
+    super('VERSION_MISMATCH', message, details);
+  }
+}
+
+export class UnknownThreadError extends PerdureError {
+  constructor(threadId: string) {
+    super('THREAD_UNKNOWN', `No thread '${threadId}' exists. 'perdure threads' lists those that do.`, {
+      thread_id: threadId,
+    });
+  }
+}
+
+/** The thread was deleted; nothing is ever written to it again. */
+export class ThreadDeletedError extends PerdureError {
+  constructor(threadId: string) {
+    super('THREAD_DELETED', `Thread '${threadId}' was deleted. Start a new thread under another id.`, {
+      thread_id: threadId,
+    });
+  }
+}
+
+/** The thread has an unfinished run and the new one came with the strategy `reject`. */
+export class ThreadBusyError extends PerdureError {
+  constructor(threadId: string, runId: string) {
+    super(
+      'THREAD_BUSY',
+      `Thread '${threadId}' is busy with run ${runId}. Wait for it, cancel it, or ask with the strategy 'enqueue'.`,
+      { thread_id: threadId, run_id: runId },
+    );
+  }
+}
+
+export class UnknownRunError extends PerdureError {
+  constructor(runId: string) {
+    super('RUN_UNKNOWN', `No run '${runId}' exists.`, { run_id: runId });
+  }
+}
+
+/** No such interrupt is pending on the thread. `details.pending` lists the ids that are. */
+export class UnknownInterruptError extends PerdureError {
+  constructor(message: string, details: { thread_id: string; pending: string[] } & Record<string, unknown>) {
+    super('INTERRUPT_UNKNOWN', message, details);
+  }
+}
+
+/** Several interrupts wait and the answer names none. `details.pending` lists their ids. */
+export class AmbiguousInterruptError extends PerdureError {
+  constructor(threadId: string, pending: string[]) {
+    super(
+      'INTERRUPT_AMBIGUOUS',
+      `Thread '${threadId}' has ${pending.length} pending interrupts; say which one you answer: ${pending.join(', ')}`,
+      { thread_id: threadId, pending },
+    );
+  }
+}
+
+/** Somebody else answered first. `details` holds who, when and with what. */
+export class AlreadyAnsweredError extends PerdureError {
+  constructor(
+    message: string,
+    details: { thread_id: string; interrupt_id: string; answer: unknown; answered_by: string; answered_at: string },
+  ) {
+    super('INTERRUPT_ALREADY_ANSWERED', message, details);
+  }
+}
+
+/** A newer attempt holds the thread, so this one may not write any more. */
+export class StaleFenceError extends PerdureError {
+  constructor(threadId: string, details: Record<string, unknown> = {}) {
+    super('FENCE_STALE', `A newer attempt holds thread '${threadId}'; this one may no longer write to it.`, {
+      thread_id: threadId,
+      ...details,
+    });
+  }
+}
+
+/** The checkpoint to be written was not made from the thread's newest one. */
+export class ParentCheckpointError extends PerdureError {
+  constructor(threadId: string, details: Record<string, unknown> = {}) {
+    super(
+      'CHECKPOINT_PARENT_STALE',
+      `Thread '${threadId}' has moved on: the checkpoint was made from one that is no longer the newest.`,
+      { thread_id: threadId, ...details },
+    );
+  }
+}
+
+/** A value can't be stored so that it comes back equal. `details` has `channel` and `path`. */
+export class UnserializableValueError extends PerdureError {
+  constructor(channel: string, path: string, reason: string) {
+    super('VALUE_UNSERIALIZABLE', `Channel '${channel}' at ${path || '(the value itself)'}: ${reason}`, {
+      channel,
+      path,
+    });
+  }
+}
+
+/** Postgres can't be reached, or went away. Whatever was under way may be tried again. */
+export class StorageUnavailableError extends PerdureError {
+  constructor(message: string, details: Record<string, unknown> = {}, options?: ErrorOptions) {
+    super('STORAGE_UNAVAILABLE', message, details, options);
+  }
+}
+
+/** Temporal can't be reached. What was asked is recorded and will run once it can be. */
+export class TemporalUnavailableError extends PerdureError {
+  constructor(message: string, details: Record<string, unknown> = {}, options?: ErrorOptions) {
+    super('TEMPORAL_UNAVAILABLE', message, details, options);
+  }
+}
+
+/** The same operation was asked for with other arguments. */
+export class OperationConflictError extends PerdureError {
+  constructor(operationId: string, details: Record<string, unknown> = {}) {
+    super(
+      'OPERATION_CONFLICT',
+      `Operation '${operationId}' was already recorded with other arguments; it was not run again.`,
+      { operation_id: operationId, ...details },
+    );
+  }
+}
+
+/** It can't be known whether the operation's effect happened, so a person has to say. */
+export class OperationUnknownError extends PerdureError {
+  constructor(operationId: string, details: Record<string, unknown> = {}) {
+    super(
+      'OPERATION_UNKNOWN',
+      `It is not known whether operation '${operationId}' took effect. Look on the far side, then say so: ` +
+        `perdure operations resolve ${operationId} --happened JSON, or --retry`,
+      { operation_id: operationId, ...details },
+    );
+  }
+}
+
+export class UnknownOperationError extends PerdureError {
+  constructor(operationId: string) {
+    super('OPERATION_UNKNOWN_ID', `No operation '${operationId}' is recorded.`, { operation_id: operationId });
+  }
+}
+
+/** Whether `error` is one of ours, whichever copy of the package made it. */
+export function isPerdureError(error: unknown, code?: string): error is PerdureError {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    typeof error.code === 'string' &&
+    'details' in error &&
+    typeof error.details === 'object' &&
+    (code === undefined || error.code === code)
+  );
+}

@@ -1,0 +1,118 @@
+import { z } from 'zod';
+import { graphName, graphVersion, runId, threadId } from './ids.ts';
+import { errorRecord, jsonObject, jsonValue } from './json.ts';
+
+/**
+ * A run's life. `pending` until a worker takes it, then `running`; `interrupted` is an end of the run, though the
+ * thread waits: the answer is a new run. `error` is an error of the graph, never one of the machinery.
+ */
+export const RUN_STATUSES = ['pending', 'running', 'success', 'interrupted', 'error', 'cancelled'] as const;
+export const runStatus = z.enum(RUN_STATUSES);
+export type RunStatus = z.infer<typeof runStatus>;
+
+export const UNFINISHED: readonly RunStatus[] = ['pending', 'running'];
+
+/** What of LangGraph's RunnableConfig a caller may set. All optional. */
+export const runConfig = z.strictObject({
+  /** Supersteps before GraphRecursionError. Default 25, as in LangGraph. */
+  recursion_limit: z.int().min(1).max(100_000).optional(),
+  configurable: jsonObject.optional(),
+  context: jsonObject.optional(),
+  metadata: jsonObject.optional(),
+  tags: z.array(z.string()).optional(),
+  /** Nodes to stop before or after, `*` for all. */
+  interrupt_before: z.union([z.literal('*'), z.array(z.string())]).optional(),
+  interrupt_after: z.union([z.literal('*'), z.array(z.string())]).optional(),
+  /** Parallel tasks of one superstep at a time. Default: all. */
+  max_concurrency: z.int().min(1).optional(),
+});
+export type RunConfig = z.infer<typeof runConfig>;
+
+/** `enqueue` waits its turn; `reject` refuses while another run is unfinished. */
+export const multitaskStrategy = z.enum(['enqueue', 'reject']);
+export type MultitaskStrategy = z.infer<typeof multitaskStrategy>;
+
+/** A request to run a graph on a thread, new or old. */
+export const runRequest = z.strictObject({
+  graph: graphName,
+  /** Default: the thread's own version; for a new thread the newest that this installation knows. */
+  version: graphVersion.optional(),
+  /** Default: a new thread with a random id. */
+  thread_id: threadId.optional(),
+  input: jsonValue,
+  config: runConfig.optional(),
+  /** Default `enqueue`. */
+  multitask_strategy: multitaskStrategy.optional(),
+  /** Who asks, such as `user:mira`. Default `user:unknown`. */
+  actor: z.string().min(1).max(200).optional(),
+});
+export type RunRequest = z.input<typeof runRequest>;
+
+/** `input` starts from new input, `resume` from answers, `continue` from where the thread stands. */
+export const runKind = z.enum(['input', 'resume', 'continue']);
+export type RunKind = z.infer<typeof runKind>;
+
+/** A run as it is shown. */
+export const runView = z.object({
+  run_id: runId,
+  thread_id: threadId,
+  graph: z.string(),
+  version: z.string(),
+  kind: runKind,
+  status: runStatus,
+  error: errorRecord.nullable(),
+  attempts: z.int(),
+  created_at: z.string(),
+  started_at: z.string().nullable(),
+  finished_at: z.string().nullable(),
+});
+export type RunView = z.infer<typeof runView>;
+
+/** What a person has to answer before the thread goes on. */
+export const interruptView = z.object({
+  id: z.string(),
+  thread_id: threadId,
+  run_id: runId,
+  /** `interrupt` asks for what `interrupt()` was called with; `operation` asks what became of an effect. */
+  kind: z.enum(['interrupt', 'operation']),
+  node: z.string(),
+  value: jsonValue,
+  status: z.enum(['pending', 'answered', 'superseded', 'cancelled']),
+  answer: jsonValue.nullable(),
+  answered_by: z.string().nullable(),
+  answered_at: z.string().nullable(),
+  created_at: z.string(),
+});
+export type InterruptView = z.infer<typeof interruptView>;
+
+/** How a run ended: what `perdure run --json` prints. */
+export const runResult = z.object({
+  thread_id: threadId,
+  run_id: runId,
+  graph: z.string(),
+  version: z.string(),
+  status: runStatus,
+  /** The graph's output, when it ended in `success`. */
+  values: jsonValue.optional(),
+  /** What is waited for, when it ended in `interrupted`. Empty for a static interrupt: see `next`. */
+  interrupts: z.array(interruptView.pick({ id: true, node: true, value: true, kind: true })).optional(),
+  /** The nodes that come next, when it ended in `interrupted`. */
+  next: z.array(z.string()).optional(),
+  error: errorRecord.optional(),
+});
+export type RunResult = z.infer<typeof runResult>;
+
+export const threadStatus = z.enum(['idle', 'busy', 'interrupted', 'error']);
+export type ThreadStatus = z.infer<typeof threadStatus>;
+
+export const threadView = z.object({
+  thread_id: threadId,
+  graph: z.string(),
+  version: z.string(),
+  status: threadStatus,
+  created_at: z.string(),
+  updated_at: z.string(),
+  pending_interrupts: z.int(),
+  unfinished_runs: z.int(),
+});
+export type ThreadView = z.infer<typeof threadView>;

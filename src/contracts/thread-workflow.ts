@@ -1,0 +1,48 @@
+/**
+ * What the thread workflow and its activities say to each other. No schemas here: this file goes into the
+ * workflow bundle.
+ */
+
+/** Temporal's names for them. They are in recorded histories: never rename. */
+export const THREAD_WORKFLOW = 'thread';
+export const WAKE_SIGNAL = 'wake';
+export const CANCEL_SIGNAL = 'cancel';
+
+/** Arguments of the thread workflow, and what it carries over when it continues as new. */
+export type ThreadWorkflowArgs = {
+  tenant_id: string;
+  thread_id: string;
+  graph: string;
+  version: string;
+  /** Ids of runs that are known to be unfinished. Set when continuing as new. */
+  carried?: string[];
+};
+
+export type AdvanceRequest = {
+  tenant_id: string;
+  thread_id: string;
+  graph: string;
+  version: string;
+};
+
+/**
+ * How one segment ended. `idle`: no run was waiting. `handed_over`: a run is not finished, but its worker drains
+ * or its time budget is spent. The others are the run's own end.
+ */
+export type AdvanceOutcome = 'idle' | 'handed_over' | 'success' | 'interrupted' | 'error' | 'cancelled';
+
+export type AdvanceResult = {
+  outcome: AdvanceOutcome;
+  run_id: string | null;
+  /** Whether further runs of the thread wait. */
+  more: boolean;
+  /** Whether the thread now waits for a person. */
+  waiting: boolean;
+};
+
+export type ThreadActivities = {
+  advanceThread(request: AdvanceRequest): Promise<AdvanceResult>;
+};
+
+/** What a segment's heartbeat tells. */
+export type SegmentHeartbeat = { run_id: string; checkpoint_id: string | null; step: number };

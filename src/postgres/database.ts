@@ -1,0 +1,95 @@
+import pg from 'pg';
+import { ConfigError } from '../contracts/errors.ts';
+import { storageError } from './failures.ts';
+
+/** A pool, and the schema in it that holds this installation. */
+export type Database = {
+  readonly pool: pg.Pool;
+  readonly schema: string;
+  /** The quoted, schema-qualified name of a table. */
+  table(name: string): string;
+  /** Runs `work` in one transaction; any error rolls it back. Connection failures become StorageUnavailableError. */
+  transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T>;
+  /** One statement outside a transaction, with the same error mapping. */
+  query<R extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<pg.QueryResult<R>>;
+  close(): Promise<void>;
+};
+
+export type DatabaseOptions = {
+  connectionString: string;
+  /** Default `perdure`. Any name; it is quoted wherever it is used. */
+  schema?: string;
+  /** Connections at most. Default 10. */
+  max?: number;
+  /** How long to wait for a free or new connection, in ms. Default 5,000. */
+  connectionTimeoutMillis?: number;
+  /** Called with errors of idle connections, which are dropped from the pool. Default: nothing. */
+  onIdleError?: (error: Error) => void;
+};
+
+/** Postgres cuts names at 63 bytes, silently: longer ones are refused here. */
+const MAX_NAME_BYTES = 63;
+
+export function quoteIdentifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+export function checkSchemaName(schema: string): string {
+  if (schema === '' || schema.includes('\u0000') || Buffer.byteLength(schema) > MAX_NAME_BYTES)
+    throw new ConfigError(`PERDURE_SCHEMA: '${schema}' can't name a Postgres schema (1 to 63 bytes, no NUL).`);
+  // LangGraph's PostgresSaver puts the name between quotes without doubling those in it.
+  if (schema.includes('"')) throw new ConfigError(`PERDURE_SCHEMA: '${schema}' holds a double quote; choose a name without.`);
+  return schema;
+}
+
+/** @throws ConfigError when the connection string or the schema's name is malformed. Connects lazily. */
+export function openDatabase(options: DatabaseOptions): Database {
+  const schema = checkSchemaName(options.schema ?? 'perdure');
+  const pool = new pg.Pool({
+    connectionString: options.connectionString,
+    max: options.max ?? 10,
+    connectionTimeoutMillis: options.connectionTimeoutMillis ?? 5_000,
+    application_name: 'perdure',
+    keepAlive: true,
+  });
+  // Without a listener an idle connection that the server closes would end the process.
+  pool.on('error', (error) => options.onIdleError?.(error));
+  return {
+    pool,
+    schema,
+    table: (name) => `${quoteIdentifier(schema)}.${quoteIdentifier(name)}`,
+    transaction: (work) => transaction(pool, work),
+    query: async (text, values) => {
+      try {
+        return await pool.query(text, values);
+      } catch (error) {
+        throw storageError(error);
+      }
+    },
+    close: () => pool.end(),
+  };
+}
+
+async function transaction<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  let client: pg.PoolClient;
+  try {
+    client = await pool.connect();
+  } catch (error) {
+    throw storageError(error);
+  }
+  let broken: Error | undefined;
+  try {
+    await client.query('BEGIN');
+    const result = await work(client);
+    await client.query('COMMIT');
+    return result;
+  } catch (error) {
+    const mapped = storageError(error);
+    await client.query('ROLLBACK').catch((rollbackError: Error) => {
+      broken = rollbackError;
+    });
+    throw mapped;
+  } finally {
+    client.release(broken);
+  }
+}
