@@ -1,0 +1,36 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { SerializerProtocol } from '@langchain/langgraph-checkpoint';
+import type { Database } from '../postgres/database.ts';
+import { processWide } from './process-wide.ts';
+
+/** What the attempt that advances a thread tells the code that runs inside it. Set by the graph driver. */
+export type RunContext = {
+  database: Database;
+  tenantId: string;
+  threadId: string;
+  /** The key of the thread in LangGraph's tables. */
+  checkpointThreadId: string;
+  /** The thread at the root of the line of forks; names the operations. */
+  lineageRoot: string;
+  runId: string;
+  /** The number that this attempt took; a newer attempt has a higher one. */
+  fence: number;
+  /** Aborted when the run is cancelled or its attempt has to stop. */
+  signal: AbortSignal;
+  /** The superstep now executing in a checkpoint namespace, where it is known. */
+  stepOf(checkpointNs: string): number | undefined;
+  serde: SerializerProtocol;
+  workerId: string;
+};
+
+const storage = (): AsyncLocalStorage<RunContext> => processWide('run-context', () => new AsyncLocalStorage<RunContext>());
+
+/** Runs `work` as part of a run: operations begun in it, also asynchronously, find `context`. */
+export function withRunContext<T>(context: RunContext, work: () => T): T {
+  return storage().run(context, work);
+}
+
+/** The run that the caller is part of, or undefined outside of one. */
+export function currentRunContext(): RunContext | undefined {
+  return storage().getStore();
+}
