@@ -29,6 +29,8 @@ CREATE TABLE threads (
   head_checkpoint_id text,
   state_version integer NOT NULL DEFAULT 0,
   status text NOT NULL DEFAULT 'idle' CHECK (status IN ('idle', 'busy', 'interrupted', 'error')),
+  -- how many runs are pending or running; kept here so that one row lock decides who may come next
+  unfinished_runs integer NOT NULL DEFAULT 0 CHECK (unfinished_runs >= 0),
   created_at timestamptz NOT NULL DEFAULT now(),
   updated_at timestamptz NOT NULL DEFAULT now(),
   -- a deleted thread keeps this row, so that nothing writes it back to life
@@ -54,9 +56,13 @@ CREATE TABLE runs (
   attempts integer NOT NULL DEFAULT 0,
   -- the thread's newest checkpoint when the run began, and when it ended
   base_checkpoint_id text,
+  base_step integer,
   checkpoint_id text,
+  -- the nodes that come next where the run was interrupted
   next json,
+  -- when the thread's workflow was last woken for this run, and how often
   signalled_at timestamptz,
+  signals integer NOT NULL DEFAULT 0,
   cancel_requested_at timestamptz,
   created_at timestamptz NOT NULL DEFAULT now(),
   started_at timestamptz,
@@ -77,10 +83,12 @@ CREATE TABLE interrupts (
   run_id uuid NOT NULL,
   kind text NOT NULL CHECK (kind IN ('interrupt', 'operation')),
   node text NOT NULL,
-  -- where the question stands in LangGraph's tables
-  checkpoint_ns text NOT NULL,
+  -- the thread's newest root checkpoint when it was asked: the answer is for that one alone
   checkpoint_id text NOT NULL,
-  task_id text NOT NULL,
+  -- the row of checkpoint_writes that asks
+  origin_ns text NOT NULL,
+  origin_checkpoint_id text NOT NULL,
+  origin_task_id text NOT NULL,
   operation_id text,
   value json NOT NULL,
   status text NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'answered', 'superseded', 'cancelled')),

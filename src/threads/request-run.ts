@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto';
+import type pg from 'pg';
+import {
+  InvalidInputError,
+  ThreadBusyError,
+  ThreadDeletedError,
+  UnknownGraphError,
+  VersionMismatchError,
+} from '../contracts/errors.ts';
+import { checkpointThreadId, graphRef } from '../contracts/ids.ts';
+import { runRequest, type RunKind, type RunRequest } from '../contracts/runs.ts';
+import type { Database } from '../postgres/database.ts';
+
+/** What of a recorded run its caller needs to wake the thread. */
+export type RecordedRun = { run_id: string; thread_id: string; graph: string; version: string };
+
+/**
+ * Records a run in one statement: the thread's row is made or locked, `reject` is decided by it, and the run is
+ * queued behind those that are there. Nothing is run yet: see wake() of the client.
+ * @throws InvalidInputError | UnknownGraphError | VersionMismatchError | ThreadBusyError | ThreadDeletedError
+ */
+export async function requestRun(database: Database, tenant: string, request: RunRequest): Promise<RecordedRun> {
+  const parsed = runRequest.safeParse(request);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new InvalidInputError(`${issue?.path.join('.') || 'request'}: ${issue?.message ?? 'is invalid'}`);
+  }
+  const { graph, version, input, config, multitask_strategy: strategy, actor } = parsed.data;
+  refuseReservedConfigurable(config?.configurable);
+  const thread = parsed.data.thread_id ?? randomUUID();
+  const run = randomUUID();
+  const { rows } = await database.query<{ version: string }>(
+    `WITH newest AS (
+       SELECT version FROM ${database.table('graph_versions')}
+       WHERE tenant_id = $1 AND graph = $3 AND ($4::text IS NULL OR version = $4)
+       ORDER BY registered_at DESC, version DESC LIMIT 1
+     ), t AS (
+       INSERT INTO ${database.table('threads')} AS t
+         (tenant_id, thread_id, checkpoint_thread_id, graph, version, lineage_root, status, unfinished_runs)
+       SELECT $1, $2, $5, $3, newest.version, $2, 'busy', 1 FROM newest
+       ON CONFLICT (tenant_id, thread_id) DO UPDATE
+         SET status = 'busy', unfinished_runs = t.unfinished_runs + 1, updated_at = now()
+         WHERE t.deleted_at IS NULL AND t.graph = $3 AND ($4::text IS NULL OR t.version = $4)
+           AND ($6 <> 'reject' OR t.unfinished_runs = 0)
+       RETURNING t.version
+     )
+     INSERT INTO ${database.table('runs')} (tenant_id, run_id, thread_id, kind, input, config, actor)
+     SELECT $1, $7, $2, 'input', $8, $9, $10 FROM t
+     RETURNING (SELECT version FROM t)`,
+    [
+      tenant,
+      thread,
+      graph,
+      version ?? null,
+      checkpointThreadId(tenant, thread),
+      strategy ?? 'enqueue',
+      run,
+      JSON.stringify(input),
+      JSON.stringify(config ?? {}),
+      actor ?? 'user:unknown',
+    ],
+  );
+  const row = rows[0];
+  if (!row) throw await whyRefused(database, tenant, thread, graph, version);
+  return { run_id: run, thread_id: thread, graph, version: row.version };
+}
+
+function refuseReservedConfigurable(configurable: Record<string, unknown> | undefined): void {
+  for (const key of Object.keys(configurable ?? {}))
+    if (key === 'thread_id' || key.startsWith('checkpoint') || key.startsWith('__pregel'))
+      throw new InvalidInputError(`config.configurable.${key} is set by the runtime; leave it out.`, { key });
+}
+
+async function whyRefused(
+  database: Database,
+  tenant: string,
+  thread: string,
+  graph: string,
+  version: string | undefined,
+): Promise<Error> {
+  const { rows } = await database.query<{ graph: string; version: string; deleted: boolean; busy_with: string | null }>(
+    `SELECT graph, version, deleted_at IS NOT NULL AS deleted,
+       (SELECT run_id FROM ${database.table('runs')} r WHERE r.tenant_id = t.tenant_id AND r.thread_id = t.thread_id
+          AND r.status IN ('pending', 'running') ORDER BY sequence LIMIT 1) AS busy_with
+     FROM ${database.table('threads')} t WHERE tenant_id = $1 AND thread_id = $2`,
+    [tenant, thread],
+  );
+  const existing = rows[0];
+  if (existing?.deleted) return new ThreadDeletedError(thread);
+  if (existing && (existing.graph !== graph || (version !== undefined && existing.version !== version)))
+    return new VersionMismatchError(
+      `Thread '${thread}' runs under ${graphRef(existing.graph, existing.version)}, not ${version === undefined ? graph : graphRef(graph, version)}.`,
+      { thread_id: thread, graph: existing.graph, version: existing.version },
+    );
+  if (!existing || existing.busy_with === null) {
+    const known = await knownVersions(database, tenant, graph);
+    return new UnknownGraphError(
+      known.length === 0
+        ? `No graph '${graph}' is known. Name it in langgraph.json; 'perdure doctor' lists those that are.`
+        : `Graph '${graph}' has no version '${version}'; known: ${known.join(', ')}.`,
+      { graph, known },
+    );
+  }
+  return new ThreadBusyError(thread, existing.busy_with);
+}
+
+async function knownVersions(database: Database, tenant: string, graph: string): Promise<string[]> {
+  const { rows } = await database.query<{ version: string }>(
+    `SELECT version FROM ${database.table('graph_versions')} WHERE tenant_id = $1 AND graph = $2 ORDER BY registered_at`,
+    [tenant, graph],
+  );
+  return rows.map((row) => row.version);
+}
+
+/** Queues a run on a thread whose row the transaction has locked. */
+export async function insertRun(
+  client: pg.PoolClient,
+  database: Database,
+  run: { tenant: string; thread: string; kind: RunKind; actor: string; config: unknown },
+): Promise<string> {
+  const id = randomUUID();
+  await client.query(
+    `INSERT INTO ${database.table('runs')} (tenant_id, run_id, thread_id, kind, config, actor) VALUES ($1, $2, $3, $4, $5, $6)`,
+    [run.tenant, id, run.thread, run.kind, JSON.stringify(run.config), run.actor],
+  );
+  await client.query(
+    `UPDATE ${database.table('threads')} SET status = 'busy', unfinished_runs = unfinished_runs + 1, updated_at = now()
+     WHERE tenant_id = $1 AND thread_id = $2`,
+    [run.tenant, run.thread],
+  );
+  return id;
+}

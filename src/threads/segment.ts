@@ -1,0 +1,170 @@
+import { StaleFenceError } from '../contracts/errors.ts';
+import type { ErrorRecord, JsonValue } from '../contracts/json.ts';
+import type { RunConfig, RunKind } from '../contracts/runs.ts';
+import type { Database } from '../postgres/database.ts';
+
+/** A run that an attempt has taken in hand, and the thread as it stood at that moment. */
+export type ClaimedRun = {
+  run_id: string;
+  kind: RunKind;
+  input: JsonValue;
+  config: RunConfig;
+  /** 1 for the first segment of the run. */
+  attempts: number;
+  cancel_requested: boolean;
+  /** The thread's newest root checkpoint and its step when the run began; null on a new thread. */
+  base_checkpoint_id: string | null;
+  base_step: number | null;
+  fence: number;
+  checkpoint_thread_id: string;
+  lineage_root: string;
+  head_checkpoint_id: string | null;
+  head_step: number | null;
+  state_version: number;
+};
+
+/** An answer that a `resume` run carries. */
+export type CarriedAnswer = {
+  interrupt_id: string;
+  answer: JsonValue;
+  checkpoint_id: string;
+  origin_ns: string;
+  origin_checkpoint_id: string;
+  origin_task_id: string;
+};
+
+/**
+ * Takes the thread's oldest unfinished run in hand and raises the fence, so that every earlier attempt is shut out
+ * from this moment on. Undefined when nothing waits, or the thread was deleted.
+ */
+export async function beginSegment(database: Database, tenant: string, threadId: string): Promise<ClaimedRun | undefined> {
+  const { rows } = await database.query<Omit<ClaimedRun, 'fence'> & { fence: string }>(
+    `WITH next AS (
+       SELECT run_id FROM ${database.table('runs')}
+       WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') ORDER BY sequence LIMIT 1
+     ), t AS (
+       UPDATE ${database.table('threads')} AS t
+       SET fence = fence + 1, status = 'busy', updated_at = now(), head_checkpoint_id = (
+         SELECT checkpoint_id FROM ${database.table('checkpoints')} c
+         WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1)
+       WHERE tenant_id = $1 AND thread_id = $2 AND deleted_at IS NULL AND EXISTS (SELECT FROM next)
+       RETURNING fence, checkpoint_thread_id, lineage_root, head_checkpoint_id, state_version, (
+         SELECT (c.metadata ->> 'step')::int FROM ${database.table('checkpoints')} c
+         WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1) AS head_step
+     )
+     UPDATE ${database.table('runs')} AS r
+     SET status = 'running', attempts = attempts + 1, started_at = coalesce(started_at, now()),
+         base_checkpoint_id = CASE WHEN attempts = 0 THEN t.head_checkpoint_id ELSE base_checkpoint_id END,
+         base_step = CASE WHEN attempts = 0 THEN t.head_step ELSE base_step END
+     FROM t, next
+     WHERE r.tenant_id = $1 AND r.run_id = next.run_id AND r.status IN ('pending', 'running')
+     RETURNING r.run_id, r.kind, r.input, r.config, r.attempts, r.cancel_requested_at IS NOT NULL AS cancel_requested,
+       r.base_checkpoint_id, r.base_step, t.fence, t.checkpoint_thread_id, t.lineage_root, t.head_checkpoint_id,
+       t.head_step, t.state_version`,
+    [tenant, threadId],
+  );
+  const row = rows[0];
+  return row && { ...row, fence: Number(row.fence) };
+}
+
+export async function carriedAnswers(database: Database, tenant: string, runId: string): Promise<CarriedAnswer[]> {
+  const { rows } = await database.query<CarriedAnswer>(
+    `SELECT interrupt_id, answer, checkpoint_id, origin_ns, origin_checkpoint_id, origin_task_id
+     FROM ${database.table('interrupts')} WHERE tenant_id = $1 AND answer_run_id = $2 ORDER BY sequence`,
+    [tenant, runId],
+  );
+  return rows;
+}
+
+/** A question that a run ended with. */
+export type AskedInterrupt = {
+  interrupt_id: string;
+  kind: 'interrupt' | 'operation';
+  node: string;
+  checkpoint_id: string;
+  origin_ns: string;
+  origin_checkpoint_id: string;
+  origin_task_id: string;
+  operation_id: string | null;
+  value: JsonValue;
+};
+
+export type SegmentEnd = {
+  run_id: string;
+  fence: number;
+  status: 'success' | 'interrupted' | 'error' | 'cancelled';
+  checkpoint_id: string | null;
+  error?: ErrorRecord;
+  /** Nodes that come next; for `interrupted`. */
+  next?: string[];
+  asked?: AskedInterrupt[];
+  /** Which other pending interrupts of the thread can no longer be answered. */
+  supersede: 'others' | 'none';
+};
+
+/**
+ * Records how the run ended, what it asks, and what the thread is now, in one statement and only for the attempt
+ * that holds the fence. Repeating it after a lost reply is harmless.
+ * @returns whether further runs wait.
+ * @throws StaleFenceError when a newer attempt holds the thread.
+ */
+export async function finishSegment(database: Database, tenant: string, threadId: string, end: SegmentEnd): Promise<{ more: boolean }> {
+  const { rows } = await database.query<{ unfinished: number }>(
+    `WITH held AS (
+       SELECT thread_id FROM ${database.table('threads')}
+       WHERE tenant_id = $1 AND thread_id = $2 AND fence = $4 AND deleted_at IS NULL FOR UPDATE
+     ), r AS (
+       UPDATE ${database.table('runs')} AS r
+       SET status = $5, error = $6, checkpoint_id = $7, next = $8, finished_at = now()
+       FROM held WHERE r.tenant_id = $1 AND r.run_id = $3 AND r.status = 'running' RETURNING r.run_id
+     ), asked AS (
+       SELECT * FROM json_to_recordset($9::json) AS a(interrupt_id text, kind text, node text, checkpoint_id text,
+         origin_ns text, origin_checkpoint_id text, origin_task_id text, operation_id text, value json)
+     ), overtaken AS (
+       UPDATE ${database.table('interrupts')} AS i SET status = 'superseded'
+       FROM r WHERE i.tenant_id = $1 AND i.thread_id = $2 AND i.status = 'pending' AND $10
+         AND i.interrupt_id NOT IN (SELECT interrupt_id FROM asked)
+     ), put AS (
+       INSERT INTO ${database.table('interrupts')} AS i (tenant_id, thread_id, run_id, interrupt_id, kind, node,
+         checkpoint_id, origin_ns, origin_checkpoint_id, origin_task_id, operation_id, value)
+       SELECT $1, $2, r.run_id, a.interrupt_id, a.kind, a.node, a.checkpoint_id, a.origin_ns, a.origin_checkpoint_id,
+         a.origin_task_id, a.operation_id, a.value FROM asked a, r
+       ON CONFLICT (tenant_id, thread_id, interrupt_id) DO UPDATE
+         SET status = 'pending', run_id = EXCLUDED.run_id, value = EXCLUDED.value, checkpoint_id = EXCLUDED.checkpoint_id
+         WHERE i.status = 'superseded'
+     ), t AS (
+       UPDATE ${database.table('threads')} AS t
+       SET unfinished_runs = t.unfinished_runs - 1, updated_at = now(),
+         status = CASE WHEN t.unfinished_runs > 1 THEN 'busy' WHEN $5 = 'interrupted' THEN 'interrupted'
+                       WHEN $5 = 'error' THEN 'error' ELSE 'idle' END
+       FROM r WHERE t.tenant_id = $1 AND t.thread_id = $2 RETURNING t.unfinished_runs
+     )
+     SELECT t.unfinished_runs AS unfinished, pg_notify('perdure_runs', $3::text) FROM t`,
+    [
+      tenant,
+      threadId,
+      end.run_id,
+      end.fence,
+      end.status,
+      end.error ? JSON.stringify(end.error) : null,
+      end.checkpoint_id,
+      end.next ? JSON.stringify(end.next) : null,
+      JSON.stringify(end.asked ?? []),
+      end.supersede === 'others',
+    ],
+  );
+  if (rows[0]) return { more: rows[0].unfinished > 0 };
+  return { more: await moreAfter(database, tenant, threadId, end) };
+}
+
+/** Tells a repeat of what was recorded already from an attempt that was overtaken. */
+async function moreAfter(database: Database, tenant: string, threadId: string, end: SegmentEnd): Promise<boolean> {
+  const { rows } = await database.query<{ status: string; fence: string; unfinished_runs: number }>(
+    `SELECT r.status, t.fence, t.unfinished_runs FROM ${database.table('runs')} r
+     JOIN ${database.table('threads')} t USING (tenant_id, thread_id) WHERE r.tenant_id = $1 AND r.run_id = $2`,
+    [tenant, end.run_id],
+  );
+  const row = rows[0];
+  if (row?.status === end.status && Number(row.fence) === end.fence) return row.unfinished_runs > 0;
+  throw new StaleFenceError(threadId, { run_id: end.run_id, fence: end.fence });
+}

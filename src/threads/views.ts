@@ -1,0 +1,79 @@
+import { UnknownRunError, UnknownThreadError } from '../contracts/errors.ts';
+import type { JsonValue } from '../contracts/json.ts';
+import type { InterruptView, RunView, ThreadView } from '../contracts/runs.ts';
+import type { Database } from '../postgres/database.ts';
+
+/** Postgres' own ISO 8601 in UTC, with milliseconds. */
+const iso = (column: string) => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+const RUN_COLUMNS = `r.run_id, r.thread_id, t.graph, t.version, r.kind, r.status, r.error, r.attempts,
+  ${iso('r.created_at')} AS created_at, ${iso('r.started_at')} AS started_at, ${iso('r.finished_at')} AS finished_at`;
+
+const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, value, status, answer, answered_by,
+  ${iso('answered_at')} AS answered_at, ${iso('created_at')} AS created_at`;
+
+/** A run with what is needed to show its end. */
+export type RunRow = RunView & { checkpoint_id: string | null; next: string[] | null; checkpoint_thread_id: string; output_channels: JsonValue };
+
+/** @throws UnknownRunError */
+export async function readRun(database: Database, tenant: string, runId: string): Promise<RunRow> {
+  const { rows } = await database.query<RunRow>(
+    `SELECT ${RUN_COLUMNS}, r.checkpoint_id, r.next, t.checkpoint_thread_id, g.output_channels
+     FROM ${database.table('runs')} r
+     JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
+     LEFT JOIN ${database.table('graph_versions')} g USING (tenant_id, graph, version)
+     WHERE r.tenant_id = $1 AND r.run_id = $2`,
+    [tenant, runId],
+  );
+  const row = rows[0];
+  if (!row) throw new UnknownRunError(runId);
+  return row;
+}
+
+export async function listRuns(database: Database, tenant: string, threadId: string, limit: number): Promise<RunView[]> {
+  const { rows } = await database.query<RunView>(
+    `SELECT ${RUN_COLUMNS} FROM ${database.table('runs')} r JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
+     WHERE r.tenant_id = $1 AND r.thread_id = $2 ORDER BY r.sequence DESC LIMIT $3`,
+    [tenant, threadId, limit],
+  );
+  return rows;
+}
+
+const THREAD_SELECT = (database: Database) => `SELECT thread_id, graph, version, status, ${iso('created_at')} AS created_at,
+  ${iso('updated_at')} AS updated_at, unfinished_runs,
+  (SELECT count(*)::int FROM ${database.table('interrupts')} i
+   WHERE i.tenant_id = t.tenant_id AND i.thread_id = t.thread_id AND i.status = 'pending') AS pending_interrupts
+  FROM ${database.table('threads')} t WHERE tenant_id = $1 AND deleted_at IS NULL`;
+
+/** @throws UnknownThreadError also for a deleted one */
+export async function readThread(database: Database, tenant: string, threadId: string): Promise<ThreadView> {
+  const { rows } = await database.query<ThreadView>(`${THREAD_SELECT(database)} AND thread_id = $2`, [tenant, threadId]);
+  const row = rows[0];
+  if (!row) throw new UnknownThreadError(threadId);
+  return row;
+}
+
+export type ThreadFilter = { status?: string; graph?: string; limit: number };
+
+/** Newest change first. */
+export async function listThreads(database: Database, tenant: string, filter: ThreadFilter): Promise<ThreadView[]> {
+  const { rows } = await database.query<ThreadView>(
+    `${THREAD_SELECT(database)} AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR graph = $3)
+     ORDER BY updated_at DESC, thread_id LIMIT $4`,
+    [tenant, filter.status ?? null, filter.graph ?? null, filter.limit],
+  );
+  return rows;
+}
+
+export type InterruptFilter = { thread_id?: string; run_id?: string; status?: InterruptView['status']; limit: number };
+
+/** In the order in which they were asked. */
+export async function listInterrupts(database: Database, tenant: string, filter: InterruptFilter): Promise<InterruptView[]> {
+  const { rows } = await database.query<InterruptView>(
+    `SELECT ${INTERRUPT_COLUMNS} FROM ${database.table('interrupts')}
+     WHERE tenant_id = $1 AND ($2::text IS NULL OR thread_id = $2) AND ($3::uuid IS NULL OR run_id = $3)
+       AND ($4::text IS NULL OR status = $4) ORDER BY sequence LIMIT $5`,
+    [tenant, filter.thread_id ?? null, filter.run_id ?? null, filter.status ?? null, filter.limit],
+  );
+  return rows;
+}
