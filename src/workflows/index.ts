@@ -1,1 +1,2 @@
+// The types of workflows that a worker offers, by Temporal's name for them.
 export { thread } from './thread.ts';

@@ -1,5 +1,101 @@
-import { condition } from '@temporalio/workflow';
+import {
+  ActivityCancellationType,
+  CancellationScope,
+  allHandlersFinished,
+  condition,
+  continueAsNew,
+  defineSignal,
+  isCancellation,
+  log,
+  proxyActivities,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
+import {
+  CANCEL_SIGNAL,
+  WAKE_SIGNAL,
+  type AdvanceResult,
+  type ThreadActivities,
+  type ThreadWorkflowArgs,
+} from '../contracts/thread-workflow.ts';
 
-export async function thread(): Promise<void> {
-  await condition(() => false, '1 second');
+const wakeSignal = defineSignal<[string]>(WAKE_SIGNAL);
+const cancelSignal = defineSignal<[string]>(CANCEL_SIGNAL);
+
+/** How long an idle thread keeps its workflow open. */
+const GRACE = '1 minute';
+
+/** Events after which the history is cut, though the server has not yet asked for it. */
+const MAX_HISTORY_EVENTS = 5_000;
+
+const { advanceThread } = proxyActivities<ThreadActivities>({
+  // A node may compute, or wait for a slow tool, as long as it gives signs of life; a segment hands over by itself.
+  startToCloseTimeout: '7 days',
+  // The runtime gives a sign of life every half second.
+  heartbeatTimeout: '5 seconds',
+  cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+  // What fails here is the machinery (a worker, Postgres); errors of the graph are results. So: until it works.
+  retry: { initialInterval: '50 milliseconds', backoffCoefficient: 2, maximumInterval: '5 seconds' },
+});
+
+/**
+ * The only writer of one thread. Postgres holds what was asked, in order; a signal only says that something is
+ * there. So a lost, repeated or late signal does no harm, and this history holds ids alone.
+ */
+export async function thread(args: ThreadWorkflowArgs): Promise<void> {
+  /** Runs that were announced and are not known to have ended. */
+  const announced = new Set(args.carried ?? []);
+  let segment: CancellationScope | undefined;
+  setHandler(wakeSignal, (runId) => {
+    announced.add(runId);
+  });
+  setHandler(cancelSignal, (runId) => {
+    announced.add(runId);
+    segment?.cancel();
+  });
+
+  let more = announced.size > 0;
+  let waiting = false;
+  for (;;) {
+    if (!more && announced.size === 0) {
+      const woken = await condition(() => announced.size > 0, waiting ? '3650 days' : GRACE);
+      if (!woken && announced.size === 0) {
+        await condition(allHandlersFinished);
+        if (announced.size === 0) return;
+      }
+    }
+    const known = [...announced];
+    segment = new CancellationScope();
+    const result = await advance(segment, args);
+    segment = undefined;
+    if (result === undefined) continue;
+    if (result.outcome !== 'handed_over' && result.run_id !== null) announced.delete(result.run_id);
+    // Whatever was announced before the segment began was visible to it.
+    if (!result.more && result.outcome !== 'handed_over') for (const id of known) announced.delete(id);
+    more = result.more || result.outcome === 'handed_over';
+    waiting = result.waiting;
+    const info = workflowInfo();
+    if (info.continueAsNewSuggested || info.historyLength > MAX_HISTORY_EVENTS) {
+      await condition(allHandlersFinished);
+      await continueAsNew<typeof thread>({ ...args, carried: carry(announced, more, result) });
+    }
+  }
+}
+
+/** Never empty while runs wait, so that the next history begins with a segment. */
+function carry(announced: Set<string>, more: boolean, result: AdvanceResult): string[] {
+  const ids = [...announced];
+  return ids.length === 0 && more ? [result.run_id ?? 'waiting'] : ids;
+}
+
+/** Undefined when the segment was cancelled before it could say how it ended: the next one finds that out. */
+async function advance(scope: CancellationScope, args: ThreadWorkflowArgs): Promise<AdvanceResult | undefined> {
+  const { tenant_id, thread_id, graph, version } = args;
+  try {
+    return await scope.run(() => advanceThread({ tenant_id, thread_id, graph, version }));
+  } catch (error) {
+    if (!isCancellation(error)) throw error;
+    log.debug('the segment was cancelled', { thread_id });
+    return undefined;
+  }
 }
