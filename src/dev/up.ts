@@ -1,0 +1,153 @@
+import { homedir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
+import { InvalidInputError } from '../contracts/errors.ts';
+import { reasonOf, ServerStartError } from './errors.ts';
+import { withHomeLock } from './home-lock.ts';
+import { isRoot } from './os-user.ts';
+import { LOOPBACK } from './ports.ts';
+import { sharedPlace } from './postgres-place.ts';
+import { POSTGRES_STOP, startPostgres, type RunningPostgres, type StartContext } from './postgres-server.ts';
+import { stopProcess } from './processes.ts';
+import { makeHome, readServersFile, type ServersFile } from './servers-file.ts';
+import { findTemporalCli } from './temporal-cli.ts';
+import { startTemporal, TEMPORAL_STOP, type RunningTemporal } from './temporal-server.ts';
+
+/** What `up` is to start, and with what. It reads no environment variable but PATH. */
+export interface UpOptions {
+  /** Absolute path of the `.perdure` folder. */
+  home: string;
+  /** Told what is going on, one line at a time. */
+  onProgress?: (line: string) => void;
+  /** A Postgres of the user's own: none is started. */
+  databaseUrl?: string | undefined;
+  /** A Temporal of the user's own, as `host:port`: none is started. */
+  temporalAddress?: string | undefined;
+  /** Default: `default`. */
+  temporalNamespace?: string | undefined;
+  /** Path of a Temporal CLI to prefer. */
+  temporalCli?: string | undefined;
+  /** Where the Temporal CLI is kept across homes. Default: `~/.cache/perdure`. */
+  cacheDir?: string | undefined;
+  /** Folders to look for `temporal` and `go` in. Default: PATH. */
+  searchPath?: string | undefined;
+}
+
+/** Where one server runs. `external` means that perdure did not start it and won't stop it. */
+export interface RunningServer {
+  started: 'now' | 'already' | 'external';
+  pid?: number;
+  port?: number;
+  version?: string;
+}
+
+/** Where everything runs. */
+export interface RunningServers {
+  home: string;
+  databaseUrl: string;
+  temporalAddress: string;
+  temporalNamespace: string;
+  temporalUiUrl?: string;
+  postgres: RunningServer;
+  temporal: RunningServer & { uiPort?: number };
+}
+
+/**
+ * Starts Postgres and Temporal for this home, or finds them running, and returns once both answer. They are
+ * detached: they go on when this process ends, until `down`. Of two calls at the same moment the second waits and
+ * reports what the first started. When one server can't be started, one that this call started is stopped again.
+ * @throws ServerStartError, TemporalNotFoundError, HomeLockedError, HomeUnusableError
+ */
+export async function up(options: UpOptions): Promise<RunningServers> {
+  const {
+    home,
+    databaseUrl,
+    temporalAddress,
+    temporalNamespace = 'default',
+    onProgress = () => undefined,
+  } = options;
+  if (!isAbsolute(home))
+    throw new InvalidInputError(`home must be an absolute path, not '${home}'`, { home });
+  if (databaseUrl !== undefined && temporalAddress !== undefined) {
+    return report(options, { postgres: undefined, temporal: undefined });
+  }
+  if (process.platform === 'win32') {
+    throw new ServerStartError(
+      'perdure starts its own servers on Linux and macOS only. Use WSL, or set DATABASE_URL and TEMPORAL_ADDRESS.',
+    );
+  }
+  makeHome(home);
+  return await withHomeLock(home, onProgress, async () => {
+    const cacheDir = options.cacheDir ?? join(homedir(), '.cache', 'perdure');
+    const context: StartContext = { home, file: readServersFile(home, onProgress), cacheDir, onProgress };
+    // eslint-disable-next-line @typescript-eslint/require-await -- `sharedPlace` may throw, which must reject
+    const copyPlace = async () => (isRoot() ? sharedPlace() : cacheDir);
+    const findCli = () =>
+      findTemporalCli({
+        temporalCli: options.temporalCli,
+        cacheDir,
+        searchPath: options.searchPath ?? process.env['PATH'] ?? '',
+        onProgress,
+      });
+    const [postgres, temporal] = await Promise.allSettled([
+      databaseUrl === undefined ? startPostgres(context, copyPlace) : undefined,
+      temporalAddress === undefined ? startTemporal(context, temporalNamespace, findCli) : undefined,
+    ]);
+    if (postgres.status === 'rejected' || temporal.status === 'rejected') {
+      await stopWhatWasStarted(context.file, postgres, temporal);
+      throw joined(
+        [postgres, temporal].flatMap((result) => (result.status === 'rejected' ? [result.reason] : [])),
+      );
+    }
+    return report(options, { postgres: postgres.value, temporal: temporal.value });
+  });
+}
+
+async function stopWhatWasStarted(
+  file: ServersFile,
+  postgres: PromiseSettledResult<RunningPostgres | undefined>,
+  temporal: PromiseSettledResult<RunningTemporal | undefined>,
+): Promise<void> {
+  const { servers } = file;
+  if (
+    postgres.status === 'fulfilled' &&
+    postgres.value?.started === 'now' &&
+    servers.postgres.process !== undefined
+  ) {
+    await stopProcess('Postgres', servers.postgres.process, POSTGRES_STOP);
+    file.updatePostgres({ process: undefined });
+  }
+  if (
+    temporal.status === 'fulfilled' &&
+    temporal.value?.started === 'now' &&
+    servers.temporal.process !== undefined
+  ) {
+    await stopProcess('Temporal', servers.temporal.process, TEMPORAL_STOP);
+    file.updateTemporal({ process: undefined });
+  }
+}
+
+function joined(reasons: unknown[]): unknown {
+  if (reasons.length < 2) return reasons[0];
+  return new ServerStartError(reasons.map(reasonOf).join('\n'), {}, { cause: new AggregateError(reasons) });
+}
+
+function report(
+  options: UpOptions,
+  started: { postgres: RunningPostgres | undefined; temporal: RunningTemporal | undefined },
+): RunningServers {
+  const { postgres, temporal } = started;
+  return {
+    home: options.home,
+    databaseUrl: postgres?.databaseUrl ?? options.databaseUrl ?? '',
+    temporalAddress: temporal?.address ?? options.temporalAddress ?? '',
+    temporalNamespace: options.temporalNamespace ?? 'default',
+    ...(temporal === undefined ? {} : { temporalUiUrl: `http://${LOOPBACK}:${temporal.uiPort}` }),
+    postgres: postgres === undefined ? { started: 'external' } : pick(postgres),
+    temporal:
+      temporal === undefined ? { started: 'external' } : { ...pick(temporal), uiPort: temporal.uiPort },
+  };
+}
+
+function pick({ started, pid, port, version }: RunningPostgres | RunningTemporal): RunningServer {
+  return { started, pid, port, version };
+}
