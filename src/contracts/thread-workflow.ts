@@ -14,8 +14,17 @@ export type ThreadWorkflowArgs = {
   thread_id: string;
   graph: string;
   version: string;
-  /** Ids of runs that are known to be unfinished. Set when continuing as new. */
-  carried?: string[];
+  /** What the workflow knew when it continued as new. */
+  carried?: CarriedOver;
+};
+
+export type CarriedOver = {
+  /** Ids of runs that were announced and are not known to have ended. */
+  announced: string[];
+  /** Whether further runs wait in Postgres. */
+  more: boolean;
+  /** Whether the thread waits for a person. */
+  waiting: boolean;
 };
 
 export type AdvanceRequest = {

@@ -44,7 +44,7 @@ const { advanceThread } = proxyActivities<ThreadActivities>({
  */
 export async function thread(args: ThreadWorkflowArgs): Promise<void> {
   /** Runs that were announced and are not known to have ended. */
-  const announced = new Set(args.carried ?? []);
+  const announced = new Set(args.carried?.announced);
   let segment: CancellationScope | undefined;
   setHandler(wakeSignal, (runId) => {
     announced.add(runId);
@@ -54,12 +54,12 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
     segment?.cancel();
   });
 
-  let more = announced.size > 0;
-  let waiting = false;
+  let more = args.carried?.more ?? false;
+  let waiting = args.carried?.waiting ?? false;
   for (;;) {
     if (!more && announced.size === 0) {
-      const woken = await condition(() => announced.size > 0, waiting ? '3650 days' : GRACE);
-      if (!woken && announced.size === 0) {
+      if (waiting) await condition(() => announced.size > 0);
+      else if (!(await condition(() => announced.size > 0, GRACE))) {
         await condition(allHandlersFinished);
         if (announced.size === 0) return;
       }
@@ -77,15 +77,9 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
     const info = workflowInfo();
     if (info.continueAsNewSuggested || info.historyLength > MAX_HISTORY_EVENTS) {
       await condition(allHandlersFinished);
-      await continueAsNew<typeof thread>({ ...args, carried: carry(announced, more, result) });
+      await continueAsNew<typeof thread>({ ...args, carried: { announced: [...announced], more, waiting } });
     }
   }
-}
-
-/** Never empty while runs wait, so that the next history begins with a segment. */
-function carry(announced: Set<string>, more: boolean, result: AdvanceResult): string[] {
-  const ids = [...announced];
-  return ids.length === 0 && more ? [result.run_id ?? 'waiting'] : ids;
 }
 
 /** Undefined when the segment was cancelled before it could say how it ended: the next one finds that out. */
@@ -94,7 +88,7 @@ async function advance(scope: CancellationScope, args: ThreadWorkflowArgs): Prom
   try {
     return await scope.run(() => advanceThread({ tenant_id, thread_id, graph, version }));
   } catch (error) {
-    if (!isCancellation(error)) throw error;
+    if (!isCancellation(error) || CancellationScope.current().consideredCancelled) throw error;
     log.debug('the segment was cancelled', { thread_id });
     return undefined;
   }

@@ -1,0 +1,66 @@
+import type { Pregel } from '@langchain/langgraph/pregel';
+import { GraphLoadError } from '../contracts/errors.ts';
+import { graphName, graphVersion } from '../contracts/ids.ts';
+
+/** A compiled LangGraph graph of any shape: StateGraph, MessageGraph, functional `entrypoint`, prebuilt agent. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- the only type that every compiled graph fits
+export type CompiledGraph = Pregel<any, any>;
+
+export type DefineGraphOptions = {
+  /** Letters, digits, `.`, `_`, `-`; at most 100. */
+  name: string;
+  /** Such as `'17'`. A graph whose nodes, edges or channels change needs a new one. */
+  version: string;
+  /** The compiled graph. Its own checkpointer, if any, is replaced while perdure runs it. */
+  graph: unknown;
+};
+
+const MARK = Symbol.for('perdure.graph-definition');
+
+export type GraphDefinition = { readonly name: string; readonly version: string; readonly graph: CompiledGraph };
+
+/**
+ * Names a graph and its version, so that threads can be bound to it.
+ * @throws GraphLoadError when the name, the version or the graph is not one.
+ */
+export function defineGraph(options: DefineGraphOptions): GraphDefinition {
+  const name = graphName.safeParse(options.name);
+  if (!name.success) throw new GraphLoadError(`defineGraph: name '${options.name}': ${name.error.issues[0]?.message}`);
+  const version = graphVersion.safeParse(options.version);
+  if (!version.success)
+    throw new GraphLoadError(`defineGraph: version '${options.version}' of '${options.name}': ${version.error.issues[0]?.message}`);
+  const graph = asCompiledGraph(options.graph);
+  if (!graph) throw new GraphLoadError(`defineGraph: 'graph' of '${options.name}' is not a compiled LangGraph graph. Call .compile() on it.`);
+  return { name: name.data, version: version.data, graph, [MARK]: true } as GraphDefinition;
+}
+
+/** Whether `value` was made by defineGraph(), of this copy of perdure or another. */
+export function isGraphDefinition(value: unknown): value is GraphDefinition {
+  return typeof value === 'object' && value !== null && MARK in value;
+}
+
+/**
+ * The compiled graph in what a module may export: a compiled graph, an agent that holds one (`createAgent`), or a
+ * builder not yet compiled. Told by shape, since the user's copy of LangGraph need not be ours.
+ */
+export function asCompiledGraph(value: unknown): CompiledGraph | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  if (isCompiled(value)) return value;
+  if ('graph' in value && isCompiled(value.graph)) return value.graph;
+  if ('compile' in value && typeof value.compile === 'function') {
+    const compiled: unknown = value.compile();
+    return isCompiled(compiled) ? compiled : undefined;
+  }
+  return undefined;
+}
+
+function isCompiled(value: unknown): value is CompiledGraph {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'lg_is_pregel' in value &&
+    value.lg_is_pregel === true &&
+    'nodes' in value &&
+    'channels' in value
+  );
+}

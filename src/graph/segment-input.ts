@@ -1,0 +1,49 @@
+import { Command } from '@langchain/langgraph';
+import { PerdureError } from '../contracts/errors.ts';
+import type { Database } from '../postgres/database.ts';
+import { carriedAnswers, type CarriedAnswer, type ClaimedRun } from '../threads/segment.ts';
+
+/** Tells whether the question that an answer is for still stands in LangGraph's tables. */
+export type StillAsked = (answer: CarriedAnswer) => Promise<boolean>;
+
+/**
+ * What LangGraph has to be given so that the run goes on from where it stands: its input, its answers, or null
+ * once these were applied by an earlier attempt.
+ * @throws PerdureError INTERRUPT_SUPERSEDED when the thread moved on before the answer's turn came.
+ */
+export async function segmentInput(database: Database, tenant: string, run: ClaimedRun, stillAsked: StillAsked): Promise<unknown> {
+  const moved = run.head_checkpoint_id !== run.base_checkpoint_id;
+  if (run.kind === 'input') return moved ? null : run.input;
+  if (run.kind === 'continue' || moved) return null;
+  const answers = await carriedAnswers(database, tenant, run.run_id);
+  const current = answers.filter((answer) => answer.checkpoint_id === run.head_checkpoint_id);
+  if (current.length === 0)
+    throw new PerdureError(
+      'INTERRUPT_SUPERSEDED',
+      'The thread moved on by another run before this answer had its turn; it was not applied.',
+      { interrupts: answers.map((answer) => answer.interrupt_id) },
+    );
+  // A first attempt finds every question as it was asked; a later one must not answer the next question with it.
+  const open = run.attempts === 1 ? current : await filterAsync(current, stillAsked);
+  if (open.length === 0) return null;
+  return new Command({ resume: Object.fromEntries(open.map((answer) => [answer.interrupt_id, answer.answer])) });
+}
+
+async function filterAsync<T>(items: T[], keep: (item: T) => Promise<boolean>): Promise<T[]> {
+  const kept = await Promise.all(items.map(keep));
+  return items.filter((_, index) => kept[index]);
+}
+
+const DEFAULT_RECURSION_LIMIT = 25;
+
+/**
+ * The recursion limit for the rest of the run: supersteps of its earlier segments count. Undefined when none is
+ * left.
+ */
+export function remainingSupersteps(run: ClaimedRun): number | undefined {
+  const limit = run.config.recursion_limit ?? DEFAULT_RECURSION_LIMIT;
+  // LangGraph's steps begin at -1 with the input; -2 stands for "nothing yet".
+  const done = (run.head_step ?? -2) - (run.base_step ?? -2);
+  const left = limit - done;
+  return left < 0 ? undefined : Math.max(left, 1);
+}
