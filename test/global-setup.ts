@@ -2,7 +2,6 @@ import { chmodSync, mkdtempSync, readdirSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type {} from 'vitest';
 import type { TestProject } from 'vitest/node';
 import { removeHome, up } from '../src/dev/index.ts';
 
@@ -63,7 +62,7 @@ function stopOnSignals(teardown: () => Promise<void>): void {
     ['SIGHUP', 129],
   ] as const) {
     process.once(signal, () => {
-      teardown().finally(() => process.exit(status));
+      void teardown().finally(() => process.exit(status));
     });
   }
 }

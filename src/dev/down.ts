@@ -1,11 +1,9 @@
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { withHomeLock } from './home-lock.ts';
-import { dataDirOf, outsidePlaceOf } from './postgres-place.ts';
-import { findOrphanPostgres, POSTGRES_STOP } from './postgres-server.ts';
-import { isAlive, stopProcess, type ProcessRecord } from './processes.ts';
+import { outsidePlaceOf } from './postgres-place.ts';
 import { readServersFile } from './servers-file.ts';
-import { findOrphanTemporal, TEMPORAL_STOP } from './temporal-server.ts';
+import { stopPostgres, stopTemporal } from './stop-servers.ts';
 
 /** Which home's servers are to be stopped. */
 export interface DownOptions {
@@ -23,35 +21,24 @@ export interface StoppedServer {
 /**
  * Stops what `up` started in this home and returns when it is gone. Only processes that are really those servers
  * are touched: a pid that now belongs to another program is forgotten. Data stays. Fine when nothing runs.
- * @throws ServerStopError when a server belongs to another user or does not go.
+ * @throws ServerStopError when a server belongs to another user or does not go; the other one is stopped.
+ * @throws HomeLockedError, HomeUnusableError
  */
-export async function down({
-  home,
-  onProgress = () => undefined,
-}: DownOptions): Promise<{ stopped: StoppedServer[] }> {
-  if (!existsSync(home)) return { stopped: [] };
+export async function down(options: DownOptions): Promise<{ stopped: StoppedServer[] }> {
+  const onProgress = options.onProgress ?? (() => undefined);
+  if (!existsSync(options.home)) {
+    onProgress('no servers of this home run');
+    return { stopped: [] };
+  }
+  const home = realpathSync(options.home);
   return await withHomeLock(home, onProgress, async () => {
     const file = readServersFile(home, onProgress);
-    const dataDir = dataDirOf(home);
-    // Temporal first: its workers' last writes go to Postgres.
-    const temporal = await withRecorded(file.servers.temporal.process, await findOrphanTemporal(home));
-    const postgres = await withRecorded(
-      file.servers.postgres.process,
-      dataDir === undefined ? [] : await findOrphanPostgres(dataDir),
-    );
-    const stopped: StoppedServer[] = [];
-    for (const record of temporal) {
-      await stopProcess('Temporal', record, TEMPORAL_STOP);
-      onProgress(`stopped Temporal (pid ${record.pid})`);
-      stopped.push({ name: 'temporal', pid: record.pid });
-    }
-    if (file.servers.temporal.process !== undefined) file.updateTemporal({ process: undefined });
-    for (const record of postgres) {
-      await stopProcess('Postgres', record, POSTGRES_STOP);
-      onProgress(`stopped Postgres (pid ${record.pid})`);
-      stopped.push({ name: 'postgres', pid: record.pid });
-    }
-    if (file.servers.postgres.process !== undefined) file.updatePostgres({ process: undefined });
+    const [temporal, postgres] = await Promise.allSettled([stopTemporal(file), stopPostgres(file)]);
+    const stopped = [...stoppedOf('temporal', temporal), ...stoppedOf('postgres', postgres)];
+    for (const { name, pid } of stopped)
+      onProgress(`stopped ${name === 'temporal' ? 'Temporal' : 'Postgres'} (pid ${pid})`);
+    if (temporal.status === 'rejected') throw temporal.reason;
+    if (postgres.status === 'rejected') throw postgres.reason;
     if (stopped.length === 0) onProgress('no servers of this home run');
     return { stopped };
   });
@@ -59,16 +46,13 @@ export async function down({
 
 /** Stops the home's servers and removes the home with all its data, wherever that lies. It can't be undone. */
 export async function removeHome(options: DownOptions): Promise<void> {
+  if (!existsSync(options.home)) return;
   await down(options);
-  const outside = outsidePlaceOf(options.home);
+  const outside = outsidePlaceOf(realpathSync(options.home));
   if (outside !== undefined) await rm(outside, { recursive: true, force: true });
   await rm(options.home, { recursive: true, force: true });
 }
 
-async function withRecorded(
-  recorded: ProcessRecord | undefined,
-  found: readonly ProcessRecord[],
-): Promise<ProcessRecord[]> {
-  if (recorded === undefined || !(await isAlive(recorded))) return [...found];
-  return [recorded, ...found.filter(({ pid }) => pid !== recorded.pid)];
+function stoppedOf(name: StoppedServer['name'], result: PromiseSettledResult<number[]>): StoppedServer[] {
+  return result.status === 'fulfilled' ? result.value.map((pid) => ({ name, pid })) : [];
 }

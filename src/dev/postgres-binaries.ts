@@ -72,7 +72,7 @@ export function mendPostgresLinks(directory: string = postgresPackage().director
  */
 export async function runnableBinaries(
   user: OsUser | undefined,
-  copyPlace: () => Promise<string>,
+  copyPlace: () => string,
   onProgress: (line: string) => void,
 ): Promise<PostgresBinaries> {
   const { directory, version } = postgresPackage();
@@ -86,7 +86,7 @@ export async function runnableBinaries(
   const installed = binariesIn(join(directory, 'native'));
   if (await canRun(installed, user)) return installed;
 
-  const place = join(await copyPlace(), `postgres-${version}`);
+  const place = join(copyPlace(), `postgres-${version}`);
   const copied = binariesIn(join(place, 'native'));
   if (!existsSync(place)) {
     onProgress(`copying Postgres to ${place}, where the user that runs it can reach it`);

@@ -1,9 +1,9 @@
 import { execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
 import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { endOf } from './child-end.ts';
 import { reasonOf, ServerStartError } from './errors.ts';
 import type { PostgresBinaries } from './postgres-binaries.ts';
 import type { PostgresPlace } from './postgres-place.ts';
@@ -95,12 +95,11 @@ export async function resetPassword(
     stdio: ['pipe', 'ignore', 'pipe'],
     ...place.user,
   });
-  let said = '';
-  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString('utf8')));
+  const end = endOf(child);
   child.stdin.end(`ALTER USER ${SUPERUSER} PASSWORD '${password}'\n`);
-  const [code] = await once(child, 'close');
+  const { code, said } = await end;
   if (code !== 0 || /^.*(ERROR|FATAL):/m.test(said)) {
-    throw new ServerStartError(`The lost Postgres password can't be set anew: ${said.trim()}`, {});
+    throw new ServerStartError(`The lost Postgres password can't be set anew: ${said}`, {});
   }
 }
 

@@ -7,6 +7,7 @@ import {
   readFileSync,
   readlinkSync,
   realpathSync,
+  rmdirSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -60,7 +61,7 @@ export async function findPostgresPlace(
   if (!isLink(inside)) {
     mkdirSync(inside, { recursive: true });
     if (await canHold(inside, user)) return emptyPlace(realpathSync(inside), user);
-    rmSync(inside, { recursive: true, force: true });
+    rmdirSync(inside);
   }
   const outside = isLink(inside) ? readlinkSync(inside) : outsideOf(home);
   mkdirSync(outside, { recursive: true, mode: 0o755 });
@@ -100,10 +101,11 @@ export function outsidePlaceOf(home: string): string | undefined {
   return ownerNoteOf(outside) === home ? outside : undefined;
 }
 
-/** Whether a home holds Postgres data, wherever that lies. */
+/** The data folder of this home, wherever it lies, or undefined when it has none of its own. */
 export function dataDirOf(home: string): string | undefined {
   const inside = join(home, 'postgres');
-  return hasData(inside) ? join(realpathSync(inside), 'data') : undefined;
+  if (!hasData(inside) || (isLink(inside) && outsidePlaceOf(home) === undefined)) return undefined;
+  return join(realpathSync(inside), 'data');
 }
 
 /** A copied home links to the data of the original, which must not be touched; a moved home takes its data along. */

@@ -16,9 +16,10 @@ import {
   SUPERUSER,
 } from './postgres-data.ts';
 import { findPostgresPlace, type PostgresPlace } from './postgres-place.ts';
-import { findProcesses, isAlive, stopProcess, type ProcessRecord, type StopStep } from './processes.ts';
+import { isAlive, type ProcessRecord } from './processes.ts';
 import { tailOf, textOf } from './server-log.ts';
 import { logsOf, portsOf, type ServersFile } from './servers-file.ts';
+import { stopPostgres } from './stop-servers.ts';
 
 /** Recovery after a crash can take a while; a clean start takes under a second. */
 const READY_LIMIT_MS = 120_000;
@@ -26,13 +27,6 @@ const READY_LIMIT_MS = 120_000;
 const ANSWER_LIMIT_MS = 30_000;
 const ATTEMPTS = 5;
 const DATABASE = 'perdure';
-
-/** Fast shutdown (open transactions are rolled back), then immediate, then by force. */
-export const POSTGRES_STOP: readonly StopStep[] = [
-  { signal: 'SIGINT', waitMs: 30_000 },
-  { signal: 'SIGQUIT', waitMs: 10_000 },
-  { signal: 'SIGKILL', waitMs: 10_000 },
-];
 
 /** A Postgres that answers. */
 export interface RunningPostgres {
@@ -47,7 +41,6 @@ export interface RunningPostgres {
 export interface StartContext {
   home: string;
   file: ServersFile;
-  cacheDir: string;
   onProgress: (line: string) => void;
 }
 
@@ -58,7 +51,7 @@ export interface StartContext {
  */
 export async function startPostgres(
   context: StartContext,
-  copyPlace: () => Promise<string>,
+  copyPlace: () => string,
 ): Promise<RunningPostgres> {
   const { home, file, onProgress } = context;
   const known = file.servers.postgres;
@@ -66,10 +59,14 @@ export async function startPostgres(
     return await already(known.process, known.port, known.password);
   }
   const place = await findPostgresPlace(home, await postgresUser(onProgress), onProgress);
-  await stopOrphans(place, onProgress);
+  for (const pid of await stopPostgres(file)) {
+    onProgress(`stopped a Postgres (pid ${pid}) that an interrupted start had left behind`);
+  }
   const binaries = await runnableBinaries(place.user, copyPlace, onProgress);
-  if (place.hasData) await checkDataVersion(binaries, place);
-  await removeStalePostmasterPidIfAny(place);
+  if (place.hasData) {
+    await checkDataVersion(binaries, place);
+    await removeStalePostmasterPid(place.dataDir);
+  }
 
   let { password } = file.servers.postgres;
   if (!place.hasData) {
@@ -113,8 +110,7 @@ async function launchAndWait(
       onProgress(`Postgres ${version} is ready on ${LOOPBACK}:${port} (pid ${record.pid})`);
       return { databaseUrl: urlOf(port, password), pid: record.pid, port, started: 'now', version };
     } catch (error) {
-      await stopProcess('Postgres', record, POSTGRES_STOP);
-      file.updatePostgres({ process: undefined });
+      await stopPostgres(file);
       const said = textOf(log);
       if (attempt >= ATTEMPTS) throw error;
       if (/could not bind|Address already in use/i.test(said)) {
@@ -162,23 +158,6 @@ async function already(
 }
 
 const RESTART = "Run 'perdure down', then 'perdure up'.";
-
-/** A start that was cut short (or a lost `servers.json`) can leave a server that nobody has on record. */
-async function stopOrphans(place: PostgresPlace, onProgress: (line: string) => void): Promise<void> {
-  for (const record of await findOrphanPostgres(place.dataDir)) {
-    onProgress(`stopping a Postgres (pid ${record.pid}) that an interrupted start left behind`);
-    await stopProcess('Postgres', record, POSTGRES_STOP);
-  }
-}
-
-/** Postgres servers on this data folder, on record or not. */
-export async function findOrphanPostgres(dataDir: string): Promise<ProcessRecord[]> {
-  return await findProcesses('-D', dataDir);
-}
-
-async function removeStalePostmasterPidIfAny(place: PostgresPlace): Promise<void> {
-  if (place.hasData) await removeStalePostmasterPid(place.dataDir);
-}
 
 /** Waits until a connection works, makes the database where missing, and returns the server's version. */
 async function untilReady(

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { codeOf, ServerStopError } from './errors.ts';
@@ -39,8 +39,10 @@ export async function isAlive(record: ProcessRecord | undefined): Promise<boolea
 
 /** Processes that were given exactly this argument and whose working directory is this one. */
 export async function findProcesses(argument: string, directory: string): Promise<ProcessRecord[]> {
-  const pids =
-    process.platform === 'linux' ? linuxPids(argument, directory) : await psPids(argument, directory);
+  if (!existsSync(directory)) return [];
+  // The system names a process's directory by its real path.
+  const real = realpathSync(directory);
+  const pids = process.platform === 'linux' ? linuxPids(argument, real) : await psPids(argument, real);
   const records = await Promise.all(pids.map(recordOf));
   return records.filter((record) => record !== undefined);
 }

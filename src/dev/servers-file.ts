@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { defined } from './defined.ts';
@@ -61,12 +61,15 @@ export class ServersFile {
   }
 }
 
-/** Makes the home and its folders where they are missing. @throws HomeUnusableError */
-export function makeHome(home: string): void {
+/** Makes the home and its folders where they are missing, and returns its real path. @throws HomeUnusableError */
+export function makeHome(home: string): string {
   try {
     mkdirSync(home, { recursive: true });
     mkdirSync(logsOf(home), { recursive: true, mode: 0o700 });
     mkdirSync(join(home, 'temporal'), { recursive: true, mode: 0o700 });
+    // A home usually lies in a project's folder, and it holds a password.
+    if (!existsSync(join(home, '.gitignore'))) writeFileSync(join(home, '.gitignore'), '*\n');
+    return realpathSync(home);
   } catch (error) {
     throw new HomeUnusableError(`${home} can't be made: ${String(error)}`, { home }, { cause: error });
   }
@@ -82,30 +85,39 @@ export function portsOf(server: { port?: number | undefined; uiPort?: number | u
 }
 
 /**
- * Reads `servers.json`. A missing file is an empty one; a damaged one is set aside, since everything in it can be
- * found or made again.
+ * Reads `servers.json` for one who holds the home's lock. A missing file is an empty one; a damaged one is set aside,
+ * since everything in it can be found or made again.
  * @throws HomeUnusableError when another user's file is in the way.
  */
-export function readServersFile(
-  home: string,
-  onProgress: (line: string) => void = () => undefined,
-): ServersFile {
-  const path = join(home, 'servers.json');
-  const empty: Servers = { format: 1, home, postgres: {}, temporal: {} };
-  const text = readIfThere(path);
-  if (text === undefined) return new ServersFile(path, empty);
+export function readServersFile(home: string, onProgress: (line: string) => void): ServersFile {
+  const path = pathIn(home);
+  const servers = readServers(home);
+  if (servers !== 'damaged') return new ServersFile(path, servers);
+  renameSync(path, `${path}.damaged`);
+  onProgress(`${path} was damaged; it was set aside as servers.json.damaged`);
+  return new ServersFile(path, emptyOf(home));
+}
+
+/** What `servers.json` says; changes nothing. @throws HomeUnusableError */
+export function readServers(home: string): Servers | 'damaged' {
+  const text = readIfThere(pathIn(home));
+  if (text === undefined) return emptyOf(home);
   const parsed = serversSchema.safeParse(parseJson(text));
-  if (!parsed.success) {
-    renameSync(path, `${path}.damaged`);
-    onProgress(`${path} was damaged; it was set aside as servers.json.damaged`);
-    return new ServersFile(path, empty);
-  }
+  if (!parsed.success) return 'damaged';
   const servers = parsed.data;
   if (servers.home !== home && existsSync(servers.home)) {
     delete servers.postgres.process;
     delete servers.temporal.process;
   }
-  return new ServersFile(path, { ...servers, home });
+  return { ...servers, home };
+}
+
+function pathIn(home: string): string {
+  return join(home, 'servers.json');
+}
+
+export function emptyOf(home: string): Servers {
+  return { format: 1, home, postgres: {}, temporal: {} };
 }
 
 function readIfThere(path: string): string | undefined {

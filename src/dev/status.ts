@@ -1,10 +1,10 @@
-import { existsSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { defined } from './defined.ts';
 import { LOOPBACK } from './ports.ts';
 import { urlOf } from './postgres-server.ts';
 import { isAlive } from './processes.ts';
-import { logsOf, readServersFile } from './servers-file.ts';
+import { emptyOf, logsOf, readServers } from './servers-file.ts';
 
 /** What is on record of one server, and whether its process lives. */
 export interface ServerRecord {
@@ -29,14 +29,8 @@ export interface ServerStatus {
  */
 export async function serverStatus({ home }: { home: string }): Promise<ServerStatus> {
   const logs = { postgres: join(logsOf(home), 'postgres.log'), temporal: join(logsOf(home), 'temporal.log') };
-  if (!existsSync(home)) {
-    return {
-      home,
-      postgres: { alive: false, log: logs.postgres },
-      temporal: { alive: false, log: logs.temporal },
-    };
-  }
-  const { postgres, temporal } = readServersFile(home).servers;
+  const servers = existsSync(home) ? readServers(realpathSync(home)) : emptyOf(home);
+  const { postgres, temporal } = servers === 'damaged' ? emptyOf(home) : servers;
   const [postgresAlive, temporalAlive] = await Promise.all([
     isAlive(postgres.process),
     isAlive(temporal.process),

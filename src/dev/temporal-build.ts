@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { makeInCache } from './cache-folder.ts';
+import { endOf } from './child-end.ts';
 
 /** Two to four minutes on two cores; slow machines and slow networks get their time. */
 const LIMIT_MS = 20 * 60_000;
@@ -57,11 +57,8 @@ async function goInstall(go: string, module: string, directory: string): Promise
     timeout: LIMIT_MS,
     killSignal: 'SIGKILL',
   });
-  let said = '';
-  child.stderr.on('data', (chunk: Buffer) => (said = (said + chunk.toString('utf8')).slice(-10_000)));
-  const [code, signal] = await once(child, 'close');
+  const { code, signal, said } = await endOf(child);
   if (code === 0) return;
-  if (signal !== null)
-    throw new Error(`stopped by ${String(signal)} after at most ${LIMIT_MS / 60_000} minutes`);
-  throw new Error(said.trim().split('\n').slice(-2).join(' ') || `go ended with ${String(code)}`);
+  if (signal !== null) throw new Error(`stopped by ${signal} after at most ${LIMIT_MS / 60_000} minutes`);
+  throw new Error(said.split('\n').slice(-2).join(' ') || `go ended with ${String(code)}`);
 }

@@ -14,7 +14,7 @@ export const TEMPORAL_VERSION = '1.5.1';
 /** A Temporal CLI that runs. */
 export interface TemporalCli {
   path: string;
-  /** As the CLI says it, such as `0.13.1 (Server 1.29.1, UI 2.42.1)`. */
+  /** Of the server inside, such as `1.29.1`. */
   version: string;
 }
 
@@ -105,7 +105,7 @@ function waysOf({ temporalCli, cacheDir, searchPath, onProgress }: TemporalCliOp
 
 async function versionOf(path: string): Promise<string> {
   const { stdout } = await run(path, ['--version'], { timeout: 30_000 });
-  return stdout.trim().replace(/^temporal version /, '');
+  return /Server ([^\s,)]+)/.exec(stdout)?.[1] ?? stdout.trim();
 }
 
 function named(path: string): string {

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { createRequire } from 'node:module';
 import { makeInCache } from './cache-folder.ts';
+import { endOf } from './child-end.ts';
 
 /** How long the download may stand still. A download that moves on is let go on, up to the overall limit. */
 const STALL_MS = 20_000;
@@ -69,15 +69,13 @@ async function sdkDownload(
     timeout: OVERALL_MS,
     killSignal: 'SIGKILL',
   });
-  let said = '';
-  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString('utf8')));
   const watch = watchGrowth(file, onProgress, () => child.kill('SIGKILL'));
-  const [code, signal] = await once(child, 'close');
-  clearInterval(watch);
-  if (code === 0) return;
+  const { code, signal, said } = await endOf(child).finally(() => clearInterval(watch));
+  // Whole once it has its own name, whatever became of the server that the SDK then started with it.
+  if (sizeOf(file) !== undefined) return;
   if (signal !== null) throw new Error(`no progress for ${STALL_MS / 1000} seconds`);
   throw new Error(
-    /^REASON (.*)$/m.exec(said)?.[1] ?? said.trim().split('\n').at(-1) ?? `ended with ${String(code)}`,
+    /^REASON (.*)$/m.exec(said)?.[1] ?? said.split('\n').at(-1) ?? `ended with ${String(code)}`,
   );
 }
 
@@ -88,8 +86,9 @@ function watchGrowth(file: string, onProgress: (line: string) => void, stop: () 
   let told = Date.now();
   return setInterval(() => {
     const now = Date.now();
-    // Under its own name once whole; then the SDK starts and stops its server, which is progress as well.
-    const size = sizeOf(file) ?? sizeOf(`${file}.downloading`) ?? 0;
+    // It has come whole; the SDK now starts and stops its server, which must not be cut short.
+    if (sizeOf(file) !== undefined) return;
+    const size = sizeOf(`${file}.downloading`) ?? 0;
     if (size !== last) changed = now;
     last = size;
     if (now - told >= TELL_EVERY_MS && size > 0) {

@@ -4,19 +4,15 @@ import { reasonOf, ServerStartError } from './errors.ts';
 import { launchDetached, type Launched } from './launch.ts';
 import { choosePort, LOOPBACK } from './ports.ts';
 import type { StartContext } from './postgres-server.ts';
-import { findProcesses, isAlive, stopProcess, type ProcessRecord, type StopStep } from './processes.ts';
+import { isAlive, type ProcessRecord } from './processes.ts';
 import { tailOf, textOf } from './server-log.ts';
 import { logsOf, portsOf } from './servers-file.ts';
+import { stopTemporal } from './stop-servers.ts';
 import type { TemporalCli } from './temporal-cli.ts';
 
 const READY_LIMIT_MS = 90_000;
 const ANSWER_LIMIT_MS = 30_000;
 const ATTEMPTS = 5;
-
-export const TEMPORAL_STOP: readonly StopStep[] = [
-  { signal: 'SIGTERM', waitMs: 20_000 },
-  { signal: 'SIGKILL', waitMs: 10_000 },
-];
 
 /**
  * DESIGN section 9, measured: 20 polls a second per shard is the server's default and the cause of 50 ms hops; one
@@ -54,25 +50,15 @@ export async function startTemporal(
   namespace: string,
   findCli: () => Promise<TemporalCli>,
 ): Promise<RunningTemporal> {
-  const { home, file, onProgress } = context;
+  const { file, onProgress } = context;
   const known = file.servers.temporal;
   if (known.process !== undefined && (await isAlive(known.process))) {
     return await already(known.process, known.port, known.uiPort, namespace, known.version ?? 'unknown');
   }
-  for (const record of await findOrphanTemporal(home)) {
-    onProgress(`stopping a Temporal (pid ${record.pid}) that an interrupted start left behind`);
-    await stopProcess('Temporal', record, TEMPORAL_STOP);
+  for (const pid of await stopTemporal(file)) {
+    onProgress(`stopped a Temporal (pid ${pid}) that an interrupted start had left behind`);
   }
   return await launchAndWait(context, namespace, await findCli());
-}
-
-/** Temporal servers on this home's database file, on record or not. */
-export async function findOrphanTemporal(home: string): Promise<ProcessRecord[]> {
-  return await findProcesses('start-dev', temporalDirOf(home));
-}
-
-function temporalDirOf(home: string): string {
-  return join(home, 'temporal');
 }
 
 async function launchAndWait(
@@ -92,8 +78,8 @@ async function launchAndWait(
       command: cli.path,
       args: argumentsFor(port, uiPort, namespace),
       logPath: join(logsOf(home), 'temporal.log'),
-      env: process.env,
-      cwd: temporalDirOf(home),
+      env: temporalEnv(),
+      cwd: join(home, 'temporal'),
     });
     file.updateTemporal({ port, uiPort, version: cli.version, process: record });
     try {
@@ -110,12 +96,16 @@ async function launchAndWait(
         version: cli.version,
       };
     } catch (error) {
-      await stopProcess('Temporal', record, TEMPORAL_STOP);
-      file.updateTemporal({ process: undefined });
+      await stopTemporal(file);
       if (attempt >= ATTEMPTS || !/address already in use|can't set .* port/i.test(textOf(log))) throw error;
       tried.push(port, uiPort);
     }
   }
+}
+
+/** The environment without Temporal's own variables, which would steer the server's CLI. */
+function temporalEnv(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TEMPORAL_')));
 }
 
 function argumentsFor(port: number, uiPort: number, namespace: string): string[] {
@@ -164,7 +154,10 @@ async function untilReady(
   const end = Date.now() + limitMs;
   for (;;) {
     try {
-      return await serveNamespace(`${LOOPBACK}:${port}`, namespace);
+      await serveNamespace(`${LOOPBACK}:${port}`, namespace);
+      // If another server got the port first, that one answered and ours is gone.
+      if (await isAlive(record)) return;
+      throw new Error('another server answers on its port');
     } catch (error) {
       const tail = log === undefined ? '' : ` ${tailOf(log)}`;
       if (!(await isAlive(record))) {
@@ -191,13 +184,19 @@ async function serveNamespace(address: string, namespace: string): Promise<void>
   // Loaded here since it is large and `down` and `status` do without.
   const { Connection, isGrpcServiceError } = await import('@temporalio/client');
   const { msToTs } = await import('@temporalio/common/lib/time.js');
-  const connection = await Connection.connect({ address, connectTimeout: 2_000 });
+  const connection = await Connection.connect({
+    address,
+    connectTimeout: 2_000,
+    // A proxy of the environment must not get what goes to the loopback address.
+    channelArgs: { 'grpc.enable_http_proxy': 0 },
+  });
   try {
     await connection.withDeadline(Date.now() + 5_000, async () => {
       try {
         await connection.workflowService.describeNamespace({ namespace });
       } catch (error) {
-        if (!isGrpcServiceError(error) || error.code !== GRPC_NOT_FOUND) throw error;
+        const code: number | undefined = isGrpcServiceError(error) ? error.code : undefined;
+        if (code !== GRPC_NOT_FOUND) throw error;
         await connection.workflowService.registerNamespace({
           namespace,
           workflowExecutionRetentionPeriod: msToTs(RETENTION),

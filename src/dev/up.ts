@@ -6,11 +6,11 @@ import { withHomeLock } from './home-lock.ts';
 import { isRoot } from './os-user.ts';
 import { LOOPBACK } from './ports.ts';
 import { sharedPlace } from './postgres-place.ts';
-import { POSTGRES_STOP, startPostgres, type RunningPostgres, type StartContext } from './postgres-server.ts';
-import { stopProcess } from './processes.ts';
-import { makeHome, readServersFile, type ServersFile } from './servers-file.ts';
+import { startPostgres, type RunningPostgres, type StartContext } from './postgres-server.ts';
+import { makeHome, readServersFile } from './servers-file.ts';
+import { stopPostgres, stopTemporal } from './stop-servers.ts';
 import { findTemporalCli } from './temporal-cli.ts';
-import { startTemporal, TEMPORAL_STOP, type RunningTemporal } from './temporal-server.ts';
+import { startTemporal, type RunningTemporal } from './temporal-server.ts';
 
 /** What `up` is to start, and with what. It reads no environment variable but PATH. */
 export interface UpOptions {
@@ -58,15 +58,13 @@ export interface RunningServers {
  * @throws ServerStartError, TemporalNotFoundError, HomeLockedError, HomeUnusableError
  */
 export async function up(options: UpOptions): Promise<RunningServers> {
-  const {
-    home,
-    databaseUrl,
-    temporalAddress,
-    temporalNamespace = 'default',
-    onProgress = () => undefined,
-  } = options;
-  if (!isAbsolute(home))
-    throw new InvalidInputError(`home must be an absolute path, not '${home}'`, { home });
+  const { databaseUrl, temporalAddress, temporalNamespace = 'default' } = options;
+  const onProgress = options.onProgress ?? (() => undefined);
+  if (!isAbsolute(options.home)) {
+    throw new InvalidInputError(`home must be an absolute path, not '${options.home}'`, {
+      home: options.home,
+    });
+  }
   if (databaseUrl !== undefined && temporalAddress !== undefined) {
     return report(options, { postgres: undefined, temporal: undefined });
   }
@@ -75,55 +73,40 @@ export async function up(options: UpOptions): Promise<RunningServers> {
       'perdure starts its own servers on Linux and macOS only. Use WSL, or set DATABASE_URL and TEMPORAL_ADDRESS.',
     );
   }
-  makeHome(home);
+  const home = makeHome(options.home);
+  const cacheDir = options.cacheDir ?? join(homedir(), '.cache', 'perdure');
+  const copyPlace = () => (isRoot() ? sharedPlace() : cacheDir);
+  const findCli = () =>
+    findTemporalCli({
+      temporalCli: options.temporalCli,
+      cacheDir,
+      searchPath: options.searchPath ?? process.env['PATH'] ?? '',
+      onProgress,
+    });
   return await withHomeLock(home, onProgress, async () => {
-    const cacheDir = options.cacheDir ?? join(homedir(), '.cache', 'perdure');
-    const context: StartContext = { home, file: readServersFile(home, onProgress), cacheDir, onProgress };
-    // eslint-disable-next-line @typescript-eslint/require-await -- `sharedPlace` may throw, which must reject
-    const copyPlace = async () => (isRoot() ? sharedPlace() : cacheDir);
-    const findCli = () =>
-      findTemporalCli({
-        temporalCli: options.temporalCli,
-        cacheDir,
-        searchPath: options.searchPath ?? process.env['PATH'] ?? '',
-        onProgress,
-      });
+    const context: StartContext = { home, file: readServersFile(home, onProgress), onProgress };
     const [postgres, temporal] = await Promise.allSettled([
       databaseUrl === undefined ? startPostgres(context, copyPlace) : undefined,
       temporalAddress === undefined ? startTemporal(context, temporalNamespace, findCli) : undefined,
     ]);
-    if (postgres.status === 'rejected' || temporal.status === 'rejected') {
-      await stopWhatWasStarted(context.file, postgres, temporal);
-      throw joined(
-        [postgres, temporal].flatMap((result) => (result.status === 'rejected' ? [result.reason] : [])),
-      );
+    if (postgres.status === 'fulfilled' && temporal.status === 'fulfilled') {
+      return report(options, { postgres: postgres.value, temporal: temporal.value });
     }
-    return report(options, { postgres: postgres.value, temporal: temporal.value });
+    await stopIfStartedNow(postgres, () => stopPostgres(context.file));
+    await stopIfStartedNow(temporal, () => stopTemporal(context.file));
+    throw joined(reasonsOf([postgres, temporal]));
   });
 }
 
-async function stopWhatWasStarted(
-  file: ServersFile,
-  postgres: PromiseSettledResult<RunningPostgres | undefined>,
-  temporal: PromiseSettledResult<RunningTemporal | undefined>,
+async function stopIfStartedNow(
+  server: PromiseSettledResult<RunningPostgres | RunningTemporal | undefined>,
+  stop: () => Promise<unknown>,
 ): Promise<void> {
-  const { servers } = file;
-  if (
-    postgres.status === 'fulfilled' &&
-    postgres.value?.started === 'now' &&
-    servers.postgres.process !== undefined
-  ) {
-    await stopProcess('Postgres', servers.postgres.process, POSTGRES_STOP);
-    file.updatePostgres({ process: undefined });
-  }
-  if (
-    temporal.status === 'fulfilled' &&
-    temporal.value?.started === 'now' &&
-    servers.temporal.process !== undefined
-  ) {
-    await stopProcess('Temporal', servers.temporal.process, TEMPORAL_STOP);
-    file.updateTemporal({ process: undefined });
-  }
+  if (server.status === 'fulfilled' && server.value?.started === 'now') await stop();
+}
+
+function reasonsOf(results: readonly PromiseSettledResult<unknown>[]): unknown[] {
+  return results.filter((result) => result.status === 'rejected').map((result): unknown => result.reason);
 }
 
 function joined(reasons: unknown[]): unknown {
