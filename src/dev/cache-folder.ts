@@ -15,11 +15,13 @@ export async function makeInCache(
   target: string,
   make: (directory: string) => Promise<string>,
 ): Promise<string> {
-  await mkdir(dirname(target), { recursive: true });
+  await mkdir(cacheDir, { recursive: true });
   await removeLeftBehind(cacheDir);
   const directory = await mkdtemp(join(cacheDir, PREFIX));
   try {
-    await rename(await make(directory), target);
+    const made = await make(directory);
+    await mkdir(dirname(target), { recursive: true });
+    await rename(made, target);
     return target;
   } finally {
     await rm(directory, { recursive: true, force: true });

@@ -74,9 +74,10 @@ async function sdkDownload(
   // Whole once it has its own name, whatever became of the server that the SDK then started with it.
   if (sizeOf(file) !== undefined) return;
   if (signal !== null) throw new Error(`no progress for ${STALL_MS / 1000} seconds`);
-  throw new Error(
-    /^REASON (.*)$/m.exec(said)?.[1] ?? said.split('\n').at(-1) ?? `ended with ${String(code)}`,
-  );
+  const reason = /^REASON (?:Failed to start ephemeral server: )?(.*)$/m.exec(said)?.[1];
+  // The SDK says the same twice over, once for each error in the chain.
+  if (reason !== undefined) throw new Error(reason.replace(/(.+): \1$/, '$1'));
+  throw new Error(said.split('\n').at(-1) || `it ended with ${String(code)}`);
 }
 
 /** Tells how much has come, and calls `stop` when nothing more comes. */
