@@ -1,1 +1,1 @@
-export {};
+export { defineGraph, type DefineGraphOptions, type GraphDefinition } from './graph/define-graph.ts';

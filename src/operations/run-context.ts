@@ -21,6 +21,11 @@ export type RunContext = {
   stepOf(checkpointNs: string): number | undefined;
   serde: SerializerProtocol;
   workerId: string;
+  /**
+   * Ends the attempt because of an error of the machinery (the ledger can't be reached, a newer attempt took over),
+   * also where the graph's own code would turn that error into a message and go on.
+   */
+  fail(error: Error): void;
 };
 
 const storage = (): AsyncLocalStorage<RunContext> => processWide('run-context', () => new AsyncLocalStorage<RunContext>());

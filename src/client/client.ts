@@ -1,0 +1,260 @@
+import { Client, Connection } from '@temporalio/client';
+import { temporalConnection } from '../config/temporal-connection.ts';
+import type { TemporalSettings } from '../config/config.ts';
+import { InvalidInputError, isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
+import type { JsonValue } from '../contracts/json.ts';
+import { operationResolution, type OperationResolution, type OperationView } from '../contracts/operations.ts';
+import { UNFINISHED, type InterruptView, type RunRequest, type RunResult, type RunView, type ThreadView } from '../contracts/runs.ts';
+import { PerdureSaver } from '../checkpoint/saver.ts';
+import { getOperation, listOperations, resolveOperation, type OperationFilter } from '../operations/ledger-views.ts';
+import { openDatabase, type Database } from '../postgres/database.ts';
+import { answerInterrupt, continueThread, type Answered } from '../threads/answer.ts';
+import { cancelThread, type Cancelled } from '../threads/cancel.ts';
+import { listGraphVersions, type ServedGraph } from '../threads/graph-versions.ts';
+import { requestRun, type RecordedRun } from '../threads/request-run.ts';
+import { listInterrupts, listRuns, listThreads, readRun, readThread, type InterruptFilter, type ThreadFilter } from '../threads/views.ts';
+import { markSignalled } from '../threads/wake-list.ts';
+import { readHistory, type HistoryEntry } from './history.ts';
+import { outputAt } from './output.ts';
+import { RunWaiter } from './run-waiter.ts';
+import { signalCancel, temporalError, wakeThread, type WakeTarget } from './wake.ts';
+
+export type ConnectOptions = {
+  databaseUrl: string;
+  temporal: TemporalSettings & { address: string };
+  /** Default `perdure`. */
+  schema?: string;
+  /** Default `default`. */
+  tenant?: string;
+  /** Connections to Postgres at most. Default 10. */
+  poolSize?: number;
+};
+
+/** How long connect() waits for Temporal, in ms. */
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/**
+ * Opens a client. Temporal is reached at once, Postgres with the first call.
+ * @throws TemporalUnavailableError | ConfigError
+ */
+export async function connect(options: ConnectOptions): Promise<PerdureClient> {
+  let connection: Connection;
+  try {
+    connection = await Connection.connect({ ...temporalConnection(options.temporal), connectTimeout: CONNECT_TIMEOUT_MS });
+  } catch (error) {
+    throw temporalError(error);
+  }
+  const database = openDatabase({
+    connectionString: options.databaseUrl,
+    ...(options.schema ? { schema: options.schema } : {}),
+    ...(options.poolSize ? { max: options.poolSize } : {}),
+  });
+  const temporal = new Client({ connection, namespace: options.temporal.namespace });
+  return new PerdureClient({
+    database,
+    temporal,
+    tenant: options.tenant ?? 'default',
+    close: async () => {
+      await Promise.all([connection.close(), database.close()]);
+    },
+  });
+}
+
+export type ClientParts = { database: Database; temporal: Client; tenant: string; close?: () => Promise<void> };
+
+/** Starts runs, answers interrupts, and shows what there is. Every call names a thread; nothing is kept in memory. */
+export class PerdureClient {
+  readonly database: Database;
+  readonly temporal: Client;
+  readonly tenant: string;
+  readonly #saver: PerdureSaver;
+  readonly #waiter: RunWaiter;
+  readonly #close: (() => Promise<void>) | undefined;
+
+  constructor(parts: ClientParts) {
+    this.database = parts.database;
+    this.temporal = parts.temporal;
+    this.tenant = parts.tenant;
+    this.#saver = new PerdureSaver(parts.database);
+    this.#waiter = new RunWaiter(parts.database);
+    this.#close = parts.close;
+  }
+
+  /**
+   * Records a run and wakes its thread. Once it returns, the run happens, whatever crashes.
+   * @throws InvalidInputError | UnknownGraphError | VersionMismatchError | ThreadBusyError | ThreadDeletedError | StorageUnavailableError
+   */
+  async startRun(request: RunRequest): Promise<RecordedRun> {
+    const run = await requestRun(this.database, this.tenant, request);
+    await this.#wake(run);
+    return run;
+  }
+
+  /** Starts a run and waits for its end. */
+  async run(request: RunRequest, signal?: AbortSignal): Promise<RunResult> {
+    const { run_id } = await this.startRun(request);
+    return this.waitForRun(run_id, signal);
+  }
+
+  /**
+   * Answers an interrupt and wakes the thread. The same answer twice is taken once.
+   * @throws UnknownThreadError | UnknownInterruptError | AmbiguousInterruptError | AlreadyAnsweredError | InvalidInputError
+   */
+  async answer(threadId: string, value: JsonValue, options: { interruptId?: string; actor?: string } = {}): Promise<Answered> {
+    const actor = options.actor ?? 'user:unknown';
+    const asked = await this.#operationQuestion(threadId, options.interruptId);
+    if (asked) await this.#resolveInLedger(asked.operationId, parseResolution(value), actor);
+    const answered = await answerInterrupt(this.database, this.tenant, {
+      thread_id: threadId,
+      value,
+      actor,
+      ...(options.interruptId === undefined ? {} : { interrupt_id: options.interruptId }),
+    });
+    await this.#wake(answered);
+    return answered;
+  }
+
+  /** Goes on after a static interrupt (`interruptBefore`, `interruptAfter`). */
+  async continueThread(threadId: string, actor = 'user:unknown'): Promise<RecordedRun> {
+    const run = await continueThread(this.database, this.tenant, threadId, actor);
+    await this.#wake(run);
+    return run;
+  }
+
+  /** Waits until the run has ended and shows how. */
+  async waitForRun(runId: string, signal?: AbortSignal): Promise<RunResult> {
+    return this.#waiter.until(
+      runId,
+      async () => {
+        const result = await this.readRun(runId);
+        return UNFINISHED.includes(result.status) ? undefined : result;
+      },
+      signal,
+    );
+  }
+
+  /** The run as it stands, with its output or its questions. @throws UnknownRunError */
+  async readRun(runId: string): Promise<RunResult> {
+    const row = await readRun(this.database, this.tenant, runId);
+    const { thread_id, run_id, graph, version, status } = row;
+    const result: RunResult = { thread_id, run_id, graph, version, status };
+    if (status === 'success' && row.checkpoint_id !== null)
+      result.values = await outputAt(this.#saver, row.checkpoint_thread_id, row.checkpoint_id, row.output_channels);
+    if (status === 'interrupted') {
+      const pending = await listInterrupts(this.database, this.tenant, { thread_id, status: 'pending', limit: 1_000 });
+      result.interrupts = pending.map(({ id, node, value, kind }) => ({ id, node, value, kind }));
+      result.next = row.next ?? [];
+    }
+    if (row.error) result.error = row.error;
+    return result;
+  }
+
+  /** Ends what the thread has under way and withdraws its questions. @throws UnknownThreadError */
+  async cancel(threadId: string): Promise<Cancelled> {
+    const cancelled = await cancelThread(this.database, this.tenant, threadId);
+    if (cancelled.stopping_run !== null) await signalCancel(this.temporal, this.#target(cancelled), cancelled.stopping_run);
+    return cancelled;
+  }
+
+  /**
+   * Says what became of an operation whose fate is unknown, and lets the thread that waits for it go on.
+   * @throws UnknownOperationError | InvalidInputError
+   */
+  async resolveOperation(operationId: string, resolution: OperationResolution, actor = 'user:unknown'): Promise<{ operation: OperationView; answered: Answered | undefined }> {
+    const parsed = parseResolution(resolution);
+    const pending = await this.#questionOf(operationId);
+    if (pending) {
+      const answered = await this.answer(pending.thread_id, parsed as JsonValue, { interruptId: pending.interrupt_id, actor });
+      return { operation: await this.operation(operationId), answered };
+    }
+    await this.#resolveInLedger(operationId, parsed, actor);
+    return { operation: await this.operation(operationId), answered: undefined };
+  }
+
+  threads(filter: Partial<ThreadFilter> = {}): Promise<ThreadView[]> {
+    return listThreads(this.database, this.tenant, { limit: 50, ...filter });
+  }
+
+  thread(threadId: string): Promise<ThreadView> {
+    return readThread(this.database, this.tenant, threadId);
+  }
+
+  runs(threadId: string, limit = 50): Promise<RunView[]> {
+    return listRuns(this.database, this.tenant, threadId, limit);
+  }
+
+  interrupts(filter: Partial<InterruptFilter> = {}): Promise<InterruptView[]> {
+    return listInterrupts(this.database, this.tenant, { limit: 50, ...filter });
+  }
+
+  graphs(): Promise<ServedGraph[]> {
+    return listGraphVersions(this.database, this.tenant);
+  }
+
+  /** Checkpoints of the thread's root namespace, newest first. @throws UnknownThreadError */
+  history(threadId: string, limit = 50): Promise<HistoryEntry[]> {
+    return readHistory(this.database, this.#saver, this.tenant, threadId, limit);
+  }
+
+  /** @throws UnknownOperationError */
+  async operation(operationId: string): Promise<OperationView> {
+    const found = await getOperation(this.database, this.tenant, operationId);
+    if (!found) throw new UnknownOperationError(operationId);
+    return found;
+  }
+
+  operations(filter: Partial<OperationFilter> = {}): Promise<OperationView[]> {
+    return listOperations(this.database, this.tenant, { limit: 50, ...filter });
+  }
+
+  async close(): Promise<void> {
+    await this.#waiter.close();
+    await this.#close?.();
+  }
+
+  /** The run is recorded: a Temporal that is away now only delays it, and the sweeper wakes the thread. */
+  async #wake(run: RecordedRun): Promise<void> {
+    try {
+      await wakeThread(this.temporal, this.#target(run), run.run_id);
+      await markSignalled(this.database, this.tenant, run.run_id);
+    } catch (error) {
+      if (!isPerdureError(error, 'TEMPORAL_UNAVAILABLE')) throw error;
+    }
+  }
+
+  #target(run: { thread_id: string; graph: string; version: string }): WakeTarget {
+    return { schema: this.database.schema, tenant_id: this.tenant, thread_id: run.thread_id, graph: run.graph, version: run.version };
+  }
+
+  async #operationQuestion(threadId: string, interruptId: string | undefined): Promise<{ operationId: string } | undefined> {
+    const { rows } = await this.database.query<{ kind: string; operation_id: string | null }>(
+      `SELECT kind, operation_id FROM ${this.database.table('interrupts')}
+       WHERE tenant_id = $1 AND thread_id = $2 AND status = 'pending' AND ($3::text IS NULL OR interrupt_id = $3) LIMIT 2`,
+      [this.tenant, threadId, interruptId ?? null],
+    );
+    const only = rows.length === 1 ? rows[0] : undefined;
+    return only?.kind === 'operation' && only.operation_id !== null ? { operationId: only.operation_id } : undefined;
+  }
+
+  async #questionOf(operationId: string): Promise<{ thread_id: string; interrupt_id: string } | undefined> {
+    const { rows } = await this.database.query<{ thread_id: string; interrupt_id: string }>(
+      `SELECT thread_id, interrupt_id FROM ${this.database.table('interrupts')}
+       WHERE tenant_id = $1 AND operation_id = $2 AND status = 'pending' ORDER BY sequence LIMIT 1`,
+      [this.tenant, operationId],
+    );
+    return rows[0];
+  }
+
+  /** Leaves a resolution that was recorded before a crash as it is, so that the thread can be woken after all. */
+  async #resolveInLedger(operationId: string, resolution: OperationResolution, actor: string): Promise<void> {
+    const operation = await this.operation(operationId);
+    if (operation.resolved_by !== null && operation.status !== 'unknown') return;
+    await resolveOperation(this.database, this.tenant, operationId, resolution, actor);
+  }
+}
+
+function parseResolution(value: unknown): OperationResolution {
+  const parsed = operationResolution.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new InvalidInputError('Say what became of the operation: {"happened": <its result>} or {"retry": true}.');
+}

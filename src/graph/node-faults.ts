@@ -1,0 +1,26 @@
+import { BaseCallbackHandler } from '@langchain/core/callbacks/base';
+import type { Serialized } from '@langchain/core/load/serializable';
+import { faultPoint } from '../telemetry/fault-points.ts';
+
+/** A fault point inside every node, `node:<name>`, for tests that kill the worker there. Used only when one is armed. */
+export function nodeFaults(): BaseCallbackHandler {
+  return new NodeFaults();
+}
+
+class NodeFaults extends BaseCallbackHandler {
+  override name = 'perdure-node-faults';
+  override awaitHandlers = true;
+
+  override handleChainStart(
+    _chain: Serialized,
+    _inputs: unknown,
+    _runId: string,
+    _runType?: string,
+    _tags?: string[],
+    metadata?: Record<string, unknown>,
+    runName?: string,
+  ): void {
+    const node = metadata?.['langgraph_node'];
+    if (typeof node === 'string' && node === runName) faultPoint(`node:${node}`);
+  }
+}

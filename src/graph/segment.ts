@@ -1,0 +1,247 @@
+import { RunControl } from '@langchain/langgraph';
+import { isPerdureError } from '../contracts/errors.ts';
+import { graphRef } from '../contracts/ids.ts';
+import { toErrorRecord } from '../contracts/json.ts';
+import type { AdvanceRequest, AdvanceResult, SegmentHeartbeat } from '../contracts/thread-workflow.ts';
+import type { BoundSaver, PerdureSaver } from '../checkpoint/saver.ts';
+import { withRunContext } from '../operations/run-context.ts';
+import type { Database } from '../postgres/database.ts';
+import { faultPoint, faultsArmed } from '../telemetry/fault-points.ts';
+import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
+import { askedInterrupts } from './asked-interrupts.ts';
+import { nodeFaults } from './node-faults.ts';
+import { nextNodesOf } from './next-nodes.ts';
+import type { GraphRegistry } from './registry.ts';
+import { remainingSupersteps, segmentInput } from './segment-input.ts';
+import type { LoadedGraph } from './load-graphs.ts';
+
+export type SegmentRunnerOptions = {
+  database: Database;
+  graphs: GraphRegistry;
+  saver: PerdureSaver;
+  workerId: string;
+  /** How long a segment works before it hands over at the next superstep, in ms. */
+  budgetMs: number;
+};
+
+/** How the outside steers a segment and watches it. */
+export type SegmentControl = {
+  /** Aborted when the segment is to stop at once. */
+  cancelled: AbortSignal;
+  /** Aborted when it is to hand over at the next superstep. */
+  draining: AbortSignal;
+  heartbeat(details: SegmentHeartbeat): void;
+};
+
+export type SegmentRunner = (request: AdvanceRequest, control: SegmentControl) => Promise<AdvanceResult>;
+
+/** How often a segment gives a sign of life, in ms. */
+const HEARTBEAT_MS = 500;
+
+/** Errors of the machinery: the run is not at fault and goes on with the next attempt. */
+const MACHINERY = ['STORAGE_UNAVAILABLE', 'FENCE_STALE', 'CHECKPOINT_PARENT_STALE'];
+
+/** Advances a thread's oldest unfinished run over as many supersteps as it may. */
+export function createSegmentRunner(options: SegmentRunnerOptions): SegmentRunner {
+  return async (request, control) => {
+    const run = await beginSegment(options.database, request.tenant_id, request.thread_id);
+    if (!run) return { outcome: 'idle', run_id: null, more: false, waiting: false };
+    faultPoint('segment:begun');
+    return new Segment(options, request, control, run).advance();
+  };
+}
+
+type Ended = Omit<SegmentEnd, 'run_id' | 'fence' | 'checkpoint_id'>;
+
+/** One attempt on one run. */
+class Segment {
+  readonly #options: SegmentRunnerOptions;
+  readonly #request: AdvanceRequest;
+  readonly #control: SegmentControl;
+  readonly #run: ClaimedRun;
+  readonly #stop = new AbortController();
+  /** An error of the machinery met inside a node, where the graph's own code may have swallowed it. */
+  #broken: Error | undefined;
+
+  constructor(options: SegmentRunnerOptions, request: AdvanceRequest, control: SegmentControl, run: ClaimedRun) {
+    this.#options = options;
+    this.#request = request;
+    this.#control = control;
+    this.#run = run;
+  }
+
+  async advance(): Promise<AdvanceResult> {
+    if (this.#run.cancel_requested) return this.#finish({ status: 'cancelled', supersede: 'none' }, this.#run.head_checkpoint_id);
+    const graph = this.#options.graphs.get(this.#request.graph, this.#request.version);
+    let step = this.#run.head_step ?? -2;
+    const saver = this.#bind(graph, (info) => {
+      if (info.checkpointNs !== '') return;
+      step = info.step;
+      faultPoint(`superstep:${step}`);
+    });
+    const beat = () => this.#control.heartbeat({ run_id: this.#run.run_id, checkpoint_id: saver.head, step });
+    beat();
+    const beating = setInterval(beat, HEARTBEAT_MS);
+    try {
+      const ended = await this.#execute(graph, saver);
+      if (ended === 'handed_over') return { outcome: ended, run_id: this.#run.run_id, more: true, waiting: false };
+      faultPoint('segment:ending');
+      const result = await this.#finish(ended, saver.head);
+      faultPoint('segment:finished');
+      return result;
+    } finally {
+      clearInterval(beating);
+    }
+  }
+
+  #bind(graph: LoadedGraph, onCheckpoint: (info: { checkpointNs: string; step: number }) => void): BoundSaver {
+    return this.#options.saver.bind({
+      threadId: this.#run.checkpoint_thread_id,
+      tenantId: this.#request.tenant_id,
+      publicThreadId: this.#request.thread_id,
+      fence: this.#run.fence,
+      graphVersion: graphRef(graph.name, graph.version),
+      runId: this.#run.run_id,
+      head: this.#run.head_checkpoint_id,
+      stateVersion: this.#run.state_version,
+      nextNodes: nextNodesOf(graph.graph),
+      onCheckpoint,
+    });
+  }
+
+  /** Runs LangGraph and says how the run ended, or that it was handed over. Errors of the machinery are thrown. */
+  async #execute(graph: LoadedGraph, saver: BoundSaver): Promise<Ended | 'handed_over'> {
+    const drain = new RunControl();
+    const onDrain = () => drain.requestDrain('the worker drains');
+    const onCancel = () => this.#stop.abort(new Error('the run is cancelled'));
+    this.#control.draining.addEventListener('abort', onDrain);
+    this.#control.cancelled.addEventListener('abort', onCancel);
+    if (this.#control.draining.aborted) onDrain();
+    if (this.#control.cancelled.aborted) onCancel();
+    const budget = setTimeout(() => drain.requestDrain('the time budget is spent'), this.#options.budgetMs);
+    try {
+      const interrupted = await this.#stream(graph, saver, drain);
+      if (this.#broken) throw this.#broken;
+      if (!interrupted) return { status: 'success', supersede: 'others' };
+      const stopped = await askedInterrupts(this.#own(graph, saver), this.#run.checkpoint_thread_id, saver.head ?? '', saver.asked);
+      return { status: 'interrupted', supersede: 'others', ...stopped };
+    } catch (error) {
+      return await this.#afterError(this.#broken ?? error, saver);
+    } finally {
+      clearTimeout(budget);
+      this.#control.draining.removeEventListener('abort', onDrain);
+      this.#control.cancelled.removeEventListener('abort', onCancel);
+    }
+  }
+
+  /** The user's graph with this attempt's saver in place of its own; the original is not touched. */
+  #own(graph: LoadedGraph, saver: BoundSaver): LoadedGraph['graph'] {
+    const own = graph.graph.withConfig({}) as LoadedGraph['graph'];
+    own.checkpointer = saver;
+    return own;
+  }
+
+  /** @returns whether LangGraph stopped at an interrupt, dynamic or static. */
+  async #stream(graph: LoadedGraph, saver: BoundSaver, drain: RunControl): Promise<boolean> {
+    const { config } = this.#run;
+    const input = await segmentInput(this.#options.database, this.#request.tenant_id, this.#run, (answer) =>
+      saver.isAsked(answer.interrupt_id, {
+        checkpointNs: answer.origin_ns,
+        checkpointId: answer.origin_checkpoint_id,
+        taskId: answer.origin_task_id,
+      }),
+    );
+    const limit = remainingSupersteps(this.#run);
+    if (limit === undefined) throw recursionError(config.recursion_limit);
+    const settings = {
+      configurable: { ...config.configurable, thread_id: this.#run.checkpoint_thread_id },
+      recursionLimit: limit,
+      durability: 'sync' as const,
+      streamMode: 'updates' as const,
+      control: drain,
+      signal: this.#stop.signal,
+      metadata: { ...config.metadata, perdure_run_id: this.#run.run_id },
+      ...(config.tags ? { tags: config.tags } : {}),
+      ...(config.context ? { context: config.context } : {}),
+      ...(config.max_concurrency ? { maxConcurrency: config.max_concurrency } : {}),
+      ...(config.interrupt_before ? { interruptBefore: config.interrupt_before } : {}),
+      ...(config.interrupt_after ? { interruptAfter: config.interrupt_after } : {}),
+      ...(faultsArmed() ? { callbacks: [nodeFaults()] } : {}),
+    };
+    return withRunContext(this.#context(saver), async () => {
+      let interrupted = false;
+      for await (const chunk of await this.#own(graph, saver).stream(input, settings))
+        if (typeof chunk === 'object' && chunk !== null && '__interrupt__' in chunk) interrupted = true;
+      return interrupted;
+    });
+  }
+
+  #context(saver: BoundSaver) {
+    return {
+      database: this.#options.database,
+      tenantId: this.#request.tenant_id,
+      threadId: this.#request.thread_id,
+      checkpointThreadId: this.#run.checkpoint_thread_id,
+      lineageRoot: this.#run.lineage_root,
+      runId: this.#run.run_id,
+      fence: this.#run.fence,
+      signal: this.#stop.signal,
+      stepOf: (ns: string) => saver.stepOf(ns),
+      serde: saver.serde,
+      workerId: this.#options.workerId,
+      fail: (error: Error) => {
+        this.#broken ??= error;
+        this.#stop.abort(error);
+      },
+    };
+  }
+
+  async #afterError(error: unknown, saver: BoundSaver): Promise<Ended | 'handed_over'> {
+    if (error instanceof Error && error.name === 'GraphDrained') return 'handed_over';
+    const machinery = saver.failure ?? findMachineryError(error);
+    if (machinery && MACHINERY.some((code) => isPerdureError(machinery, code))) throw machinery;
+    if (this.#control.cancelled.aborted) {
+      if (await this.#cancelWasAsked()) return { status: 'cancelled', supersede: 'none' };
+      throw error;
+    }
+    return {
+      status: 'error',
+      error: toErrorRecord(error),
+      // After new input no older question can be answered; after an answer its siblings still can.
+      supersede: this.#run.kind === 'input' ? 'others' : 'none',
+    };
+  }
+
+  async #cancelWasAsked(): Promise<boolean> {
+    const { database } = this.#options;
+    const { rows } = await database.query<{ asked: boolean }>(
+      `SELECT cancel_requested_at IS NOT NULL AS asked FROM ${database.table('runs')} WHERE tenant_id = $1 AND run_id = $2`,
+      [this.#request.tenant_id, this.#run.run_id],
+    );
+    return rows[0]?.asked ?? false;
+  }
+
+  async #finish(ended: Ended, checkpointId: string | null): Promise<AdvanceResult> {
+    const end: SegmentEnd = { ...ended, run_id: this.#run.run_id, fence: this.#run.fence, checkpoint_id: checkpointId };
+    const { more } = await finishSegment(this.#options.database, this.#request.tenant_id, this.#request.thread_id, end);
+    return { outcome: ended.status, run_id: this.#run.run_id, more, waiting: ended.status === 'interrupted' };
+  }
+}
+
+/** LangGraph wraps several failures of one superstep; the machinery's is the one that counts. */
+function findMachineryError(error: unknown, depth = 0): Error | undefined {
+  if (!(error instanceof Error) || depth > 5) return undefined;
+  if (MACHINERY.some((code) => isPerdureError(error, code))) return error;
+  if (error instanceof AggregateError)
+    for (const inner of error.errors) {
+      const found = findMachineryError(inner, depth + 1);
+      if (found) return found;
+    }
+  return findMachineryError(error.cause, depth + 1);
+}
+
+function recursionError(limit: number | undefined): Error {
+  const error = new Error(`Recursion limit of ${limit ?? 25} reached without hitting a stop condition.`);
+  error.name = 'GraphRecursionError';
+  return error;
+}

@@ -1,0 +1,49 @@
+import type { Client } from '@temporalio/client';
+import { isAwake, wakeThread, type WakeTarget } from '../src/client/wake.ts';
+import type { Database } from '../src/postgres/database.ts';
+import type { Logger } from '../src/telemetry/log.ts';
+import { takeUnsignalled, type UnfinishedRun } from '../src/threads/wake-list.ts';
+
+/** How often the sweeper looks, in ms. */
+const SWEEP_MS = 1_000;
+
+export type Sweeper = { stop(): Promise<void> };
+
+/**
+ * Wakes threads whose runs nobody told Temporal of (a crash in between, a Temporal that was away), and those whose
+ * workflow is gone (a wiped namespace). Any number of sweepers may run; each worker has one.
+ */
+export function startSweeper(options: { database: Database; temporal: Client; logger: Logger }): Sweeper {
+  let stopped = false;
+  let timer: NodeJS.Timeout | undefined;
+  let round = Promise.resolve();
+  const next = () => {
+    if (stopped) return;
+    timer = setTimeout(() => {
+      round = sweep(options)
+        .catch((error: Error) => options.logger.warn({ error: error.message }, 'a sweep failed; it will be tried again'))
+        .finally(next);
+    }, SWEEP_MS);
+  };
+  next();
+  return {
+    async stop() {
+      stopped = true;
+      clearTimeout(timer);
+      await round;
+    },
+  };
+}
+
+async function sweep({ database, temporal }: { database: Database; temporal: Client }): Promise<void> {
+  const runs = await takeUnsignalled(database);
+  await Promise.all(runs.map((run) => wakeIfNeeded(temporal, database.schema, run)));
+}
+
+async function wakeIfNeeded(temporal: Client, schema: string, run: UnfinishedRun): Promise<void> {
+  const { tenant_id, thread_id, graph, version } = run;
+  const target: WakeTarget = { schema, tenant_id, thread_id, graph, version };
+  // A run in hand needs no signal as long as its workflow lives; one that still waits may have been forgotten.
+  if (run.status === 'running' && run.signals > 1 && (await isAwake(temporal, target))) return;
+  await wakeThread(temporal, target, run.run_id);
+}

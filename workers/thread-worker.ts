@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { Client, Connection } from '@temporalio/client';
+import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import { createThreadActivities } from '../src/activities/thread-activities.ts';
+import { PerdureSaver } from '../src/checkpoint/saver.ts';
+import type { TemporalSettings } from '../src/config/config.ts';
+import { temporalConnection } from '../src/config/temporal-connection.ts';
+import { temporalError } from '../src/client/wake.ts';
+import { graphTaskQueue } from '../src/contracts/ids.ts';
+import type { LoadedGraph } from '../src/graph/load-graphs.ts';
+import { GraphRegistry } from '../src/graph/registry.ts';
+import { createSegmentRunner } from '../src/graph/segment.ts';
+import { installOperationFetch } from '../src/operations/operation-fetch.ts';
+import { openDatabase } from '../src/postgres/database.ts';
+import type { Logger } from '../src/telemetry/log.ts';
+import { forgetWorker, reportWorker } from '../src/threads/workers.ts';
+import { startSweeper } from './sweeper.ts';
+
+export type ThreadWorkerOptions = {
+  databaseUrl: string;
+  schema: string;
+  tenant: string;
+  temporal: TemporalSettings & { address: string };
+  graphs: LoadedGraph[];
+  poolSize: number;
+  maxConcurrentSegments: number;
+  maxCachedWorkflows: number;
+  segmentBudgetMs: number;
+  logger: Logger;
+};
+
+export type ThreadWorker = {
+  readonly id: string;
+  /** Resolves after stop(); rejects when the worker fails by itself. */
+  readonly ended: Promise<void>;
+  /**
+   * Takes no more work, hands running segments over at their next superstep, and waits for those that can't within
+   * 30 s before it cancels them.
+   */
+  stop(): Promise<void>;
+};
+
+const SHUTDOWN_GRACE = '30 seconds';
+/** How often a worker says that it lives, in ms. */
+const SIGN_OF_LIFE_MS = 5_000;
+/** Heartbeats go out no more often than this. */
+const HEARTBEAT_THROTTLE = '500 milliseconds';
+/** How long Temporal keeps a woken workflow for the worker that had it in memory, before any other may take it. */
+const STICKY_TIMEOUT = '1 second';
+
+/**
+ * Starts a worker for some graphs, each version with a task queue of its own. The schema must be migrated.
+ * @throws GraphChangedError | StorageUnavailableError | TemporalUnavailableError
+ */
+export async function startThreadWorker(options: ThreadWorkerOptions): Promise<ThreadWorker> {
+  const id = randomUUID();
+  const { logger, schema, tenant } = options;
+  const database = openDatabase({
+    connectionString: options.databaseUrl,
+    schema,
+    max: options.poolSize,
+    onIdleError: (error) => logger.warn({ error: error.message }, 'an idle connection to Postgres was lost'),
+  });
+  const graphs = new GraphRegistry();
+  for (const graph of options.graphs) graphs.add(graph);
+  const connections = await connectTemporal(options).catch(async (error: unknown) => {
+    await database.close();
+    throw error;
+  });
+  const close = async () => {
+    await Promise.allSettled([connections.native.close(), connections.client.close(), database.close()]);
+  };
+  try {
+    await graphs.register(database, tenant);
+    const draining = new AbortController();
+    const activities = createThreadActivities({
+      runSegment: createSegmentRunner({ database, graphs, saver: new PerdureSaver(database), workerId: id, budgetMs: options.segmentBudgetMs }),
+      draining: draining.signal,
+    });
+    const workers = await Promise.all(
+      graphs.all().map((graph) =>
+        Worker.create({
+          ...workflowCode(),
+          connection: connections.native,
+          namespace: options.temporal.namespace,
+          taskQueue: graphTaskQueue(schema, graph.name, graph.version),
+          identity: `perdure/${hostname()}/${process.pid}/${id.slice(0, 8)}`,
+          activities,
+          maxConcurrentActivityTaskExecutions: options.maxConcurrentSegments,
+          maxCachedWorkflows: options.maxCachedWorkflows,
+          maxHeartbeatThrottleInterval: HEARTBEAT_THROTTLE,
+          defaultHeartbeatThrottleInterval: HEARTBEAT_THROTTLE,
+          stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
+          shutdownGraceTime: SHUTDOWN_GRACE,
+        }),
+      ),
+    );
+    const restoreFetch = installOperationFetch();
+    const serves = graphs.all().map(({ name, version }) => ({ graph: name, version, task_queue: graphTaskQueue(schema, name, version) }));
+    const report = () => reportWorker(database, tenant, { worker_id: id, host: hostname(), pid: process.pid, serves });
+    await report();
+    const alive = setInterval(() => {
+      report().catch((error: Error) => logger.warn({ error: error.message }, 'could not report as alive'));
+    }, SIGN_OF_LIFE_MS);
+    const sweeper = startSweeper({ database, temporal: new Client({ connection: connections.client, namespace: options.temporal.namespace }), logger });
+    const running = Promise.all(workers.map((worker) => worker.run()));
+    const ended = running.then(
+      () => undefined,
+    ).finally(async () => {
+      clearInterval(alive);
+      restoreFetch();
+      await sweeper.stop();
+      await forgetWorker(database, tenant, id).catch(() => undefined);
+      await close();
+    });
+    let stopping = false;
+    return {
+      id,
+      ended,
+      async stop() {
+        if (!stopping) {
+          stopping = true;
+          draining.abort();
+          for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+        }
+        await ended;
+      },
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function connectTemporal(options: ThreadWorkerOptions): Promise<{ native: NativeConnection; client: Connection }> {
+  const settings = temporalConnection(options.temporal);
+  try {
+    const client = await Connection.connect(settings);
+    const native = await NativeConnection.connect(settings);
+    return { native, client };
+  } catch (error) {
+    throw temporalError(error);
+  }
+}
+
+/** The bundle that the build made, or, run from source, the workflow code itself. */
+function workflowCode(): Pick<WorkerOptions, 'workflowBundle' | 'workflowsPath'> {
+  const built = fileURLToPath(new URL('../workflow-bundle/bundle.js', import.meta.url));
+  if (existsSync(built)) return { workflowBundle: { codePath: built } };
+  return { workflowsPath: fileURLToPath(new URL('../src/workflows/index.ts', import.meta.url)) };
+}
