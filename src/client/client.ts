@@ -193,7 +193,7 @@ export class PerdureClient {
 
   /** Checkpoints of the thread's root namespace, newest first. @throws UnknownThreadError */
   history(threadId: string, limit = 50): Promise<HistoryEntry[]> {
-    return readHistory(this.database, this.#saver, this.tenant, threadId, limit);
+    return readHistory(this.database, this.tenant, threadId, limit);
   }
 
   /** @throws UnknownOperationError */

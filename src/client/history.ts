@@ -1,6 +1,5 @@
-import { UnknownThreadError } from '../contracts/errors.ts';
+import { fromJsonbText } from '../checkpoint/jsonb-text.ts';
 import { checkpointThreadId } from '../contracts/ids.ts';
-import type { PerdureSaver } from '../checkpoint/saver.ts';
 import type { Database } from '../postgres/database.ts';
 import { readThread } from '../threads/views.ts';
 
@@ -19,18 +18,20 @@ export type HistoryEntry = {
   run_id: string | null;
 };
 
-/** @throws UnknownThreadError */
-export async function readHistory(database: Database, saver: PerdureSaver, tenant: string, threadId: string, limit: number): Promise<HistoryEntry[]> {
-  const thread = await readThread(database, tenant, threadId);
-  if (!thread) throw new UnknownThreadError(threadId);
-  const entries: HistoryEntry[] = [];
-  const config = { configurable: { thread_id: checkpointThreadId(tenant, threadId), checkpoint_ns: '' } };
-  for await (const tuple of saver.list(config, { limit })) {
-    const metadata: Record<string, unknown> = { ...tuple.metadata };
-    entries.push({
-      checkpoint_id: tuple.checkpoint.id,
-      parent_checkpoint_id: stringOrNull(tuple.parentConfig?.configurable?.['checkpoint_id']),
-      created_at: tuple.checkpoint.ts,
+/** The thread's root checkpoints, newest first, without their values. @throws UnknownThreadError */
+export async function readHistory(database: Database, tenant: string, threadId: string, limit: number): Promise<HistoryEntry[]> {
+  await readThread(database, tenant, threadId);
+  const { rows } = await database.query<{ checkpoint_id: string; parent: string | null; ts: string; metadata: string }>(
+    `SELECT checkpoint_id, parent_checkpoint_id AS parent, checkpoint ->> 'ts' AS ts, metadata::text AS metadata
+     FROM ${database.table('checkpoints')} WHERE thread_id = $1 AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT $2`,
+    [checkpointThreadId(tenant, threadId), limit],
+  );
+  return rows.map((row) => {
+    const metadata = fromJsonbText(row.metadata) as Record<string, unknown>;
+    return {
+      checkpoint_id: row.checkpoint_id,
+      parent_checkpoint_id: row.parent,
+      created_at: row.ts,
       source: String(metadata['source']),
       superstep: Number(metadata['step']),
       graph_version: stringOrNull(metadata['graph_version']),
@@ -38,9 +39,8 @@ export async function readHistory(database: Database, saver: PerdureSaver, tenan
       resume_node: stringOrNull(metadata['resume_node']),
       pending_tasks: Array.isArray(metadata['pending_tasks']) ? metadata['pending_tasks'].map(String) : [],
       run_id: stringOrNull(metadata['run_id']),
-    });
-  }
-  return entries;
+    };
+  });
 }
 
 function stringOrNull(value: unknown): string | null {

@@ -3,4 +3,4 @@ export type { HistoryEntry } from './history.ts';
 export type { RunRequest, RunResult, RunView, RunStatus, InterruptView, ThreadView } from '../contracts/runs.ts';
 export type { OperationView, OperationResolution } from '../contracts/operations.ts';
 export type { JsonValue } from '../contracts/json.ts';
-export * from '../contracts/errors.ts';
+export { PerdureError, isPerdureError } from '../contracts/errors.ts';
