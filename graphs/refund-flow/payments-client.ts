@@ -18,6 +18,17 @@ export class PaymentsUnavailableError extends Error {
   override name = 'PaymentsUnavailableError';
 }
 
+/** It answered, but with nothing that this graph can go on from. Another try would get the same. */
+export class PaymentsRejectedError extends Error {
+  override name = 'PaymentsRejectedError';
+  readonly status: number;
+
+  constructor(status: number, body: unknown) {
+    super(`The payment service said ${status}: ${JSON.stringify(body)}`);
+    this.status = status;
+  }
+}
+
 /** The service says no, and nothing happened. */
 export type Refusal = { refused: string };
 
@@ -77,7 +88,7 @@ export function paymentsAt(url: string, call: Fetch) {
 }
 
 function expect<T>(wanted: number, status: number, body: unknown, schema: z.ZodType<T>): T {
-  if (status !== wanted) throw new Error(`The payment service said ${status}: ${JSON.stringify(body)}`);
+  if (status !== wanted) throw new PaymentsRejectedError(status, body);
   return schema.parse(body);
 }
 
