@@ -1,0 +1,44 @@
+import { createHash } from 'node:crypto';
+import { GraphInterrupt } from '@langchain/langgraph';
+import type { JsonValue } from '../contracts/json.ts';
+
+/** What a person sees of an operation whose fate is unknown: the value of its interrupt. */
+export type OperationQuestion = {
+  type: 'operation_unknown';
+  operation_id: string;
+  tool: string;
+  args: JsonValue;
+  question: string;
+  /** The two answers, as `operations resolve` takes them. */
+  answers: { happened: string; retry: string };
+};
+
+/** The interrupt's id: another one for every time the operation's fate became unknown. */
+export function questionId(operationId: string, attempts: number): string {
+  const hash = createHash('sha256').update(operationId).digest('hex').slice(0, 16);
+  return `op-${hash}-${attempts}`;
+}
+
+/**
+ * Stops the task until a person has said what became of the operation. Thrown as it is: LangGraph's `interrupt()`
+ * would take a number of the node's own questions, and their answers would go to the wrong one.
+ */
+export function askPerson(operation: {
+  operationId: string;
+  tool: string;
+  args: JsonValue;
+  attempts: number;
+}): GraphInterrupt {
+  const value: OperationQuestion = {
+    type: 'operation_unknown',
+    operation_id: operation.operationId,
+    tool: operation.tool,
+    args: operation.args,
+    question: `It is not known whether '${operation.tool}' took effect. Look on the far side: did it happen, or may it run again?`,
+    answers: {
+      happened: '{"happened": RESULT}, where RESULT is the JSON that it would have returned',
+      retry: '{"retry": true}, when it did not happen',
+    },
+  };
+  return new GraphInterrupt([{ id: questionId(operation.operationId, operation.attempts), value }]);
+}

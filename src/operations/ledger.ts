@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { OperationConflictError, OperationUnknownError, StaleFenceError } from '../contracts/errors.ts';
+import type { EffectKind } from '../contracts/operations.ts';
+import { askPerson } from './ask-person.ts';
+import { resultLost, runClaimed, type AttemptOptions } from './attempt.ts';
+import { argumentsHash, argumentsJson } from './canonical-json.ts';
+import { claimOperation, markLapsed, recordLookup, type ClaimRequest, type ExistingOperation } from './claim.ts';
+import type { OperationCall } from './current-operation.ts';
+import { LEASE } from './lease.ts';
+import { loadResult, storeResult, type RecordedResult } from './result-codec.ts';
+import type { RunContext } from './run-context.ts';
+
+/** What the far side says of an operation. Undefined: it can't tell. */
+export type LookupResult = { happened: true; result: unknown } | { happened: false } | undefined;
+
+/** Asks the far side what became of an operation. An error means that it could not be asked now. */
+export type Lookup = (
+  operationId: string,
+  about: { args: unknown; signal: AbortSignal },
+) => Promise<LookupResult> | LookupResult;
+
+export type OperationRequest<T> = {
+  operationId: string;
+  kind: EffectKind;
+  tool: string;
+  /** Data; the same operation with other arguments is refused. */
+  args: unknown;
+  /** The way to the node that asks, for people. */
+  node: string;
+  toolCallId?: string | undefined;
+  businessKey?: string | undefined;
+  /** For the kind `reconcilable`. */
+  lookup?: Lookup | undefined;
+  run(call: OperationCall): Promise<T> | T;
+  /** Stops the operation besides the run's own signal. */
+  signal?: AbortSignal | undefined;
+  /** Default {@link LEASE}. */
+  leaseMs?: number | undefined;
+  mayOutliveAbort?: boolean | undefined;
+  provesNothing?: ((error: unknown) => boolean) | undefined;
+};
+
+/** A result that was made now, or one that the ledger had. */
+export type OperationResult<T> = { recorded: false; value: T } | ({ recorded: true } & RecordedResult);
+
+/**
+ * Runs the operation unless it has been run, so that its effect happens once at most however often this is called:
+ * by a retry, a resume, another process or, with a business key, another thread.
+ * @throws StaleFenceError when a newer attempt holds the thread; nothing was recorded or run.
+ * @throws OperationConflictError when the operation happened, or may have, with other arguments.
+ * @throws OperationUnknownError when the far side could not be asked.
+ * @throws GraphInterrupt when a person has to say what became of the operation.
+ */
+export async function execute<T>(run: RunContext, request: OperationRequest<T>): Promise<OperationResult<T>> {
+  const args = argumentsJson(request.args);
+  const claim: ClaimRequest = {
+    operationId: request.operationId,
+    kind: request.kind,
+    tool: request.tool,
+    node: request.node,
+    toolCallId: request.toolCallId ?? null,
+    businessKey: request.businessKey ?? null,
+    args,
+    argsHash: argumentsHash(args),
+    leaseToken: randomUUID(),
+    leaseMs: request.leaseMs ?? LEASE,
+  };
+  const attempt: AttemptOptions<T> = {
+    run: request.run,
+    signal: request.signal,
+    mayOutliveAbort: request.mayOutliveAbort ?? false,
+    provesNothing: request.provesNothing,
+  };
+  for (let turn = 0; ; turn += 1) {
+    run.signal.throwIfAborted();
+    request.signal?.throwIfAborted();
+    const claimed = await claimOperation(run, claim);
+    if (claimed.outcome === 'stale')
+      throw new StaleFenceError(run.threadId, {
+        operation_id: claim.operationId,
+        fence: run.fence,
+        current_fence: claimed.currentFence,
+      });
+    if (claimed.outcome === 'claimed')
+      return { recorded: false, value: await runClaimed(run, claim, claimed.attempts, attempt) };
+    const { existing } = claimed;
+    if (existing === undefined) continue;
+    if (existing.argsHash !== claim.argsHash && !(claim.kind === 'pure' && existing.live))
+      throw new OperationConflictError(claim.operationId, { tool: claim.tool, status: existing.status });
+    if (existing.status === 'succeeded') return { recorded: true, ...(await recordedResult(run, claim, existing)) };
+    if (existing.live) await waitForHolder(run, request.signal, existing.leaseMs, turn);
+    else await settleUnknown(run, claim, request, existing);
+  }
+}
+
+async function recordedResult(run: RunContext, claim: ClaimRequest, existing: ExistingOperation): Promise<RecordedResult> {
+  if (existing.result === undefined) throw resultLost(claim.operationId, existing.error?.message);
+  return loadResult(run.serde, existing.result);
+}
+
+/** The longest pause before the holder is looked at again, in ms. */
+const LONGEST_WAIT = 500;
+
+/** Waits for whoever runs the operation: a little longer each time, and no longer than the lease is good for. */
+async function waitForHolder(run: RunContext, signal: AbortSignal | undefined, leaseMs: number, turn: number): Promise<void> {
+  const pause = Math.min(20 * 2 ** Math.min(turn, 5), LONGEST_WAIT, Math.max(leaseMs, 1) + 1);
+  const either = signal === undefined ? run.signal : AbortSignal.any([run.signal, signal]);
+  await delay(pause, undefined, { signal: either }).catch((error: unknown) => {
+    either.throwIfAborted();
+    throw error;
+  });
+}
+
+/** Finds out about an operation that may have happened. Returns when the next claim will see it. */
+async function settleUnknown<T>(
+  run: RunContext,
+  claim: ClaimRequest,
+  request: OperationRequest<T>,
+  existing: ExistingOperation,
+): Promise<void> {
+  const { database, tenantId } = run;
+  const { attempts } = existing;
+  const { operationId } = claim;
+  // These run again: the next claim takes it over, unless somebody else is faster.
+  if (claim.kind === 'pure' || claim.kind === 'idempotent') return;
+  if (!(await markLapsed(database, tenantId, operationId, attempts))) return;
+  if (claim.kind === 'reconcilable' && request.lookup !== undefined) {
+    const found = await askFarSide(run, request, request.lookup);
+    if (found?.happened === true) {
+      await recordLookup(database, tenantId, operationId, attempts, await storeResult(run.serde, found.result));
+      return;
+    }
+    if (found?.happened === false) {
+      await recordLookup(database, tenantId, operationId, attempts, undefined);
+      return;
+    }
+  }
+  throw askPerson({ ...claim, attempts });
+}
+
+async function askFarSide<T>(run: RunContext, request: OperationRequest<T>, lookup: Lookup): Promise<LookupResult> {
+  try {
+    return await lookup(request.operationId, { args: request.args, signal: request.signal ?? run.signal });
+  } catch (error) {
+    throw Object.assign(new OperationUnknownError(request.operationId, { tool: request.tool }), { cause: error });
+  }
+}
