@@ -1,14 +1,15 @@
 import { z } from 'zod';
+import { amount, currency } from './payments/contracts.ts';
 
 /** The longest text of a ticket, in characters. */
 const MAX_TEXT = 20_000;
 
 /** A support ticket as it comes in, by mail or by the form on the web, which fills the last three fields. */
 export const ticket = z.object({
-  id: z.string().min(1).max(100),
+  id: z.string().regex(/^[\w.-]{1,100}$/, "has letters, digits, '_', '.' and '-', at most 100"),
   received_at: z.iso.datetime(),
   customer: z.object({
-    name: z.string().min(1),
+    name: z.string().regex(/^[^\p{Cc}\p{Cs}]{1,200}$/u, 'has 1 to 200 characters and no control ones'),
     email: z.email(),
     /** A language tag such as `de` or `pt-BR`; the reply is written in it. */
     language: z
@@ -17,12 +18,12 @@ export const ticket = z.object({
   }),
   subject: z.string().max(500),
   body: z.string().max(MAX_TEXT),
-  order_id: z.string().optional(),
-  amount: z.number().positive().optional(),
-  currency: z
+  order_id: z
     .string()
-    .regex(/^[A-Z]{3}$/)
+    .regex(/^[\w-]{1,64}$/, 'is an order number such as order-1042')
     .optional(),
+  amount: amount.optional(),
+  currency: currency.optional(),
 });
 export type Ticket = z.infer<typeof ticket>;
 

@@ -184,6 +184,10 @@ describe('the payment service', () => {
     expect(await refundsOf('order-1042')).toBe(0);
   });
 
+  test.each(['%00', '%E0%A4%A', 'a'.repeat(5_000)])('an order id such as %s does no harm', async (id) => {
+    expect([400, 404]).toContain((await fetch(`${payments.url}/orders/${id}`)).status);
+  });
+
   test('keeps the six characters \\u0000 as they are', async () => {
     const id = await freshOrder();
     expect((await post('/refunds', { ...refundOf(id), reason: 'a\\u0000b' })).body['reason']).toBe(

@@ -49,6 +49,12 @@ describe('reading a ticket', () => {
     [undefined, 'There is no ticket'],
     ['hello', 'This is no ticket'],
     [{ ...ticketNamed('ticket-401'), amount: -5 }, 'amount'],
+    [{ ...ticketNamed('ticket-401'), amount: 1.005 }, 'more than two decimals'],
+    [{ ...ticketNamed('ticket-401'), order_id: 'order\u0000' }, 'order number'],
+    [
+      { ...ticketNamed('ticket-401'), customer: { name: 'A\ud800', email: 'a@example.com', language: 'en' } },
+      'name',
+    ],
     [{ ...ticketNamed('ticket-401'), currency: 'euro' }, 'currency'],
     [{ ...ticketNamed('ticket-401'), customer: { name: 'Ann', email: 'ann', language: 'en' } }, 'email'],
     [{ ...ticketNamed('ticket-401'), subject: '…', body: ' \n\t' }, 'says nothing'],

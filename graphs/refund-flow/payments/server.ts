@@ -54,7 +54,7 @@ export function createPaymentServer(ledger: Ledger, acts: BehaviourState): Serve
     const { method, path, query, key, body } = request;
     const orderId = /^\/orders\/([^/]+)$/.exec(path)?.[1];
     if (method === 'GET' && orderId !== undefined) {
-      const found = await ledger.findOrder(decodeURIComponent(orderId));
+      const found = await ledger.findOrder(decoded(orderId));
       return found === null ? refused(404, 'unknown_order') : { status: 200, body: found };
     }
     switch (`${method} ${path}`) {
@@ -127,6 +127,16 @@ async function read(incoming: IncomingMessage): Promise<Request> {
     key: typeof key === 'string' ? key : null,
     body: parseJson(Buffer.concat(chunks).toString()),
   };
+}
+
+function decoded(segment: string): string {
+  try {
+    const text = decodeURIComponent(segment);
+    if (!text.includes('\u0000')) return text;
+  } catch {
+    // Said below.
+  }
+  throw new BadRequest(`'${segment}' is no id`);
 }
 
 function parseJson(text: string): unknown {
