@@ -1,0 +1,30 @@
+import type { Checkpoint } from '@langchain/langgraph-checkpoint';
+
+/** One attempt of the runtime to advance one thread. */
+export type Attempt = {
+  /** The thread's key in LangGraph's tables: `checkpoint_thread_id` of the table `threads`. */
+  threadId: string;
+  tenantId: string;
+  /** The thread's id as people know it; named in errors. */
+  publicThreadId: string;
+  /** Taken by `UPDATE threads SET fence = fence + 1`. */
+  fence: bigint | number;
+  /** `refund-flow@17` */
+  graphVersion: string;
+  runId: string;
+  /** The newest root checkpoint when the fence was taken (`threads.head_checkpoint_id`). */
+  head: string | null;
+  /** `threads.state_version` then. */
+  stateVersion: number;
+  /** An older checkpoint that the attempt's first root checkpoint may be made from, for time travel. */
+  forkFrom?: string;
+  /** The names of the tasks that LangGraph plans from a root checkpoint, one entry a task. */
+  nextNodes(checkpoint: Checkpoint, channelValues: Readonly<Record<string, unknown>>): string[];
+  /** Called after a checkpoint is stored. */
+  onCheckpoint?(info: CheckpointInfo): void;
+};
+
+export type CheckpointInfo = { checkpointId: string; step: number; checkpointNs: string };
+
+/** Where a question was asked: the task whose pending writes hold it. */
+export type InterruptOrigin = { checkpointNs: string; checkpointId: string; taskId: string };

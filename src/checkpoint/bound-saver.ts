@@ -1,0 +1,238 @@
+import {
+  BaseCheckpointSaver,
+  type ChannelVersions,
+  type Checkpoint,
+  type CheckpointListOptions,
+  type CheckpointMetadata,
+  type CheckpointTuple,
+  type DeltaChannelHistory,
+  INTERRUPT,
+  type PendingWrite,
+  type SerializerProtocol,
+} from '@langchain/langgraph-checkpoint';
+import type { CheckpointMetadataFields } from '../contracts/checkpoint-metadata.ts';
+import {
+  InvalidInputError,
+  ParentCheckpointError,
+  StaleFenceError,
+  ThreadDeletedError,
+  UnknownThreadError,
+} from '../contracts/errors.ts';
+import type { Attempt, InterruptOrigin } from './attempt.ts';
+import { HeldWrites } from './held-writes.ts';
+import { checkId } from './jsonb-text.ts';
+import { interruptIds, isResult, Progress } from './progress.ts';
+import { type CheckpointReader, type Configurable, metadataText } from './reader.ts';
+import { dumpBlobs, dumpWrites, type WriteRow } from './values.ts';
+import { nextVersion } from './versions.ts';
+import type { CheckpointWriter, Writer } from './writer.ts';
+
+/** The saver of one attempt on one thread: writes only while the attempt holds the newest fence. */
+export class BoundSaver extends BaseCheckpointSaver {
+  readonly #attempt: Attempt;
+  readonly #reader: CheckpointReader;
+  readonly #writer: CheckpointWriter;
+  readonly #progress: Progress;
+  readonly #held: HeldWrites;
+  #head: string | null;
+  #stateVersion: number;
+  #failure: Error | undefined;
+
+  constructor(attempt: Attempt, reader: CheckpointReader, writer: CheckpointWriter, serde: SerializerProtocol) {
+    super(serde);
+    this.#attempt = attempt;
+    this.#reader = reader;
+    this.#writer = writer;
+    this.#progress = new Progress(attempt);
+    this.#held = new HeldWrites((rows) => this.#watch(() => this.#storeWrites('', rows)));
+    this.#head = attempt.head;
+    this.#stateVersion = attempt.stateVersion;
+  }
+
+  /** The newest root checkpoint: the one the attempt began with, or the last it wrote. */
+  get head(): string | null {
+    return this.#head;
+  }
+
+  /** Questions asked in this attempt, by interrupt id, each with the innermost task that asked. */
+  get asked(): ReadonlyMap<string, InterruptOrigin> {
+    return this.#progress.asked;
+  }
+
+  /** The last error that a call on this saver ended with, to be told from an error of a node. */
+  get failure(): Error | undefined {
+    return this.#failure;
+  }
+
+  /** The superstep now executing in a namespace; undefined before anything of it was loaded or written. */
+  stepOf(ns: string): number | undefined {
+    return this.#progress.stepOf(ns);
+  }
+
+  /** Whether the stored task still waits for an answer to this question: it holds it, and no result. */
+  isAsked(interruptId: string, origin: InterruptOrigin): Promise<boolean> {
+    return this.#watch(async () => {
+      const { checkpointNs, checkpointId, taskId } = origin;
+      const writes = await this.#reader.taskWrites(this.#attempt.threadId, checkpointNs, checkpointId, taskId);
+      if (writes.some(([, channel]) => isResult(taskId, channel))) return false;
+      return writes.some(([, channel, value]) => channel === INTERRUPT && interruptIds(value).includes(interruptId));
+    });
+  }
+
+  override getTuple(config: Configurable): Promise<CheckpointTuple | undefined> {
+    return this.#watch(async () => {
+      const tuple = await this.#reader.getTuple(config);
+      const ns: unknown = config.configurable?.checkpoint_ns;
+      if (tuple && tuple.config.configurable?.thread_id === this.#attempt.threadId) this.#progress.loaded(typeof ns === 'string' ? ns : '', tuple);
+      return tuple;
+    });
+  }
+
+  override async *list(config: Configurable, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
+    try {
+      yield* this.#reader.list(config, options);
+    } catch (error) {
+      throw this.#note(error);
+    }
+  }
+
+  override getDeltaChannelHistory(options: { config: Configurable; channels: string[] }): Promise<Record<string, DeltaChannelHistory>> {
+    return this.#watch(() => this.#reader.deltaHistory(options.config, options.channels));
+  }
+
+  override getNextVersion(current: number | undefined): number {
+    return nextVersion(current);
+  }
+
+  /**
+   * Stores a checkpoint, and the writes of the task that completed its superstep.
+   * @throws StaleFenceError when a newer attempt holds the thread; ThreadDeletedError; ParentCheckpointError when it
+   *   was not made from the thread's newest checkpoint; UnserializableValueError; StorageUnavailableError.
+   */
+  override put(config: Configurable, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<Configurable> {
+    return this.#watch(() => this.#put(config, checkpoint, metadata, newVersions));
+  }
+
+  async #put(config: Configurable, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<Configurable> {
+    const { ns, parentId } = this.#place(config);
+    const root = ns === '';
+    checkId('checkpoint.id', checkpoint.id);
+    const repeated = root && checkpoint.id === this.#head;
+    if (root && !repeated) this.#checkParent(parentId);
+    const stateVersion = this.#stateVersion + (root && !repeated ? 1 : 0);
+    const planned = root ? this.#attempt.nextNodes(checkpoint, checkpoint.channel_values) : [];
+    const text = metadataText({ ...metadata, ...this.#fields(root, metadata, stateVersion, planned) });
+    const dumped = dumpBlobs(this.serde, checkpoint.channel_values, newVersions);
+    const taken = root ? this.#held.take(parentId) : [];
+    let travelling: WriteRow[][];
+    let blobs;
+    try {
+      blobs = await dumped;
+      travelling = await Promise.all(taken.map((held) => held.rows));
+    } catch (error) {
+      this.#held.storeAlone(taken);
+      throw error;
+    }
+    try {
+      const written = await this.#writer.putCheckpoint(this.#as(), {
+        threadId: this.#attempt.threadId,
+        ns,
+        checkpoint,
+        parentId,
+        metadataText: text,
+        blobs,
+        writes: travelling.flat(),
+      });
+      if (!written) throw await this.#refusal(parentId);
+    } catch (error) {
+      for (const held of taken) held.reject(error);
+      throw error;
+    }
+    if (root) {
+      this.#head = checkpoint.id;
+      this.#stateVersion = stateVersion;
+    }
+    this.#progress.stored(ns, checkpoint, metadata, planned);
+    for (const held of taken) held.resolve();
+    this.#attempt.onCheckpoint?.({ checkpointId: checkpoint.id, step: metadata.step, checkpointNs: ns });
+    return { configurable: { thread_id: this.#attempt.threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
+  }
+
+  /**
+   * Stores a task's writes. Those that complete the superstep may wait for its checkpoint, for as long as the event
+   * loop takes to turn; either way the promise settles when they are stored.
+   * @throws StaleFenceError, ThreadDeletedError, UnserializableValueError, StorageUnavailableError.
+   */
+  override putWrites(config: Configurable, writes: PendingWrite[], taskId: string, taskPath = ''): Promise<void> {
+    return this.#watch(() => {
+      const { ns, parentId } = this.#place(config);
+      const checkpointId = checkId('checkpoint_id', parentId ?? undefined);
+      const rows = dumpWrites(this.serde, checkpointId, writes, checkId('task_id', taskId), taskPath);
+      if (this.#progress.wrote(ns, checkpointId, writes, taskId)) return this.#held.hold(checkpointId, rows);
+      return rows.then((ready) => this.#storeWrites(ns, ready));
+    });
+  }
+
+  override deleteThread(threadId: string): Promise<void> {
+    return this.#watch(() => this.#writer.deleteThread(checkId('thread_id', threadId)));
+  }
+
+  async #storeWrites(ns: string, rows: readonly WriteRow[]): Promise<void> {
+    if (!(await this.#writer.putWrites(this.#as(), this.#attempt.threadId, ns, rows))) throw await this.#refusal(this.#head);
+  }
+
+  #as(): Writer {
+    return { fence: String(this.#attempt.fence), expectedHead: this.#head };
+  }
+
+  /** @throws InvalidInputError when the config is for another thread. */
+  #place(config: Configurable): { ns: string; parentId: string | null } {
+    const { thread_id: threadId, checkpoint_ns: ns = '', checkpoint_id: id } = (config.configurable ?? {}) as Record<string, unknown>;
+    if (checkId('thread_id', threadId) !== this.#attempt.threadId)
+      throw new InvalidInputError(`This saver is bound to thread '${this.#attempt.publicThreadId}' and can't write to another.`, {
+        thread_id: this.#attempt.publicThreadId,
+        other: threadId,
+      });
+    return { ns: typeof ns === 'string' ? ns : '', parentId: id === undefined || id === null || id === '' ? null : checkId('checkpoint_id', id) };
+  }
+
+  #checkParent(parentId: string | null): void {
+    if (parentId === this.#head) return;
+    if (this.#head === this.#attempt.head && parentId !== null && parentId === this.#attempt.forkFrom) return;
+    throw new ParentCheckpointError(this.#attempt.publicThreadId, { parent: parentId, head: this.#head, run_id: this.#attempt.runId });
+  }
+
+  /** Below the root, what a superstep of the root is about: its number, and no plan of its own. */
+  #fields(root: boolean, metadata: CheckpointMetadata, stateVersion: number, planned: string[]): CheckpointMetadataFields {
+    return {
+      graph_version: this.#attempt.graphVersion,
+      run_id: this.#attempt.runId,
+      superstep: root ? metadata.step : (this.#progress.stepOf('') ?? metadata.step),
+      state_version: stateVersion,
+      resume_node: planned.length > 0 ? planned.join(',') : null,
+      pending_tasks: planned,
+    };
+  }
+
+  async #refusal(parentId: string | null): Promise<Error> {
+    const { threadId, publicThreadId, fence, runId } = this.#attempt;
+    const state = await this.#writer.threadState(threadId);
+    if (!state) return new UnknownThreadError(publicThreadId);
+    if (state.deleted) return new ThreadDeletedError(publicThreadId);
+    if (state.fence !== String(fence)) return new StaleFenceError(publicThreadId, { fence: String(fence), newest: state.fence, run_id: runId });
+    return new ParentCheckpointError(publicThreadId, { parent: parentId, head: state.head, run_id: runId });
+  }
+
+  async #watch<T>(work: () => T | Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      throw this.#note(error);
+    }
+  }
+
+  #note(error: unknown): Error {
+    this.#failure = error instanceof Error ? error : new Error(String(error), { cause: error });
+    return this.#failure;
+  }
+}

@@ -1,0 +1,58 @@
+import type { WriteRow } from './values.ts';
+
+type Held = {
+  checkpointId: string;
+  rows: Promise<WriteRow[]>;
+  resolve(): void;
+  reject(error: unknown): void;
+};
+
+/**
+ * Writes of a superstep's last task, kept for a moment so that they travel with the checkpoint that follows.
+ *
+ * LangGraph puts that checkpoint in the same turn of the event loop. Where it doesn't come, the writes are stored on
+ * their own as soon as the loop turns, so a finished task is never in memory only for longer than that.
+ */
+export class HeldWrites {
+  readonly #store: (rows: WriteRow[]) => Promise<void>;
+  #held: Held[] = [];
+  #timer: NodeJS.Immediate | undefined;
+
+  constructor(store: (rows: WriteRow[]) => Promise<void>) {
+    this.#store = store;
+  }
+
+  /** Settles when the writes are stored, in whichever way, or could not be. */
+  hold(checkpointId: string, rows: Promise<WriteRow[]>): Promise<void> {
+    this.#timer ??= setImmediate(() => this.#flush());
+    return new Promise((resolve, reject) => {
+      this.#held.push({ checkpointId, rows, resolve, reject });
+    });
+  }
+
+  /** Hands over the writes made under `checkpointId`; whoever takes them must settle them. */
+  take(checkpointId: string | null): Held[] {
+    const taken = this.#held.filter((held) => held.checkpointId === checkpointId);
+    if (taken.length === 0) return taken;
+    this.#held = this.#held.filter((held) => held.checkpointId !== checkpointId);
+    if (this.#held.length === 0) this.#clear();
+    return taken;
+  }
+
+  /** Stores writes that were taken but could not travel. */
+  storeAlone(taken: readonly Held[]): void {
+    for (const held of taken) held.rows.then((rows) => this.#store(rows)).then(() => held.resolve(), held.reject.bind(held));
+  }
+
+  #flush(): void {
+    this.#timer = undefined;
+    const held = this.#held;
+    this.#held = [];
+    this.storeAlone(held);
+  }
+
+  #clear(): void {
+    if (this.#timer) clearImmediate(this.#timer);
+    this.#timer = undefined;
+  }
+}

@@ -1,0 +1,129 @@
+import { PostgresSaver } from '@langchain/langgraph-checkpoint-postgres';
+import type {
+  ChannelVersions,
+  Checkpoint,
+  CheckpointListOptions,
+  CheckpointMetadata,
+  CheckpointTuple,
+  DeltaChannelHistory,
+  PendingWrite,
+  SerializerProtocol,
+} from '@langchain/langgraph-checkpoint';
+import { type Database, openDatabase } from '../postgres/database.ts';
+import { storageError } from '../postgres/failures.ts';
+import type { Attempt } from './attempt.ts';
+import { BoundSaver } from './bound-saver.ts';
+import { checkId } from './jsonb-text.ts';
+import { CheckpointReader, type Configurable, metadataText } from './reader.ts';
+import { RETRY_FOR_MS } from './retry.ts';
+import { PerdureSerializer } from './serializer.ts';
+import { makeStatements, tablesOf } from './statements.ts';
+import { dumpBlobs, dumpWrites } from './values.ts';
+import { nextVersion } from './versions.ts';
+import { CheckpointWriter, refusedFree } from './writer.ts';
+
+export type { Attempt, CheckpointInfo, InterruptOrigin } from './attempt.ts';
+export { BoundSaver } from './bound-saver.ts';
+
+export type PerdureSaverOptions = {
+  /** How values are stored. Default: PerdureSerializer. */
+  serde?: SerializerProtocol;
+  /** How long a call goes on trying while Postgres can't be reached, in ms. Default 10,000. */
+  retryForMs?: number;
+};
+
+/**
+ * LangGraph's PostgresSaver on the same tables: each call is one statement, what it stores comes back as it was,
+ * forks keep their values apart, and pending writes come in the order in which LangGraph applies them.
+ *
+ * Used alone it is a drop-in. `bind` gives the saver of one attempt of the runtime, which checks before it writes.
+ */
+export class PerdureSaver extends PostgresSaver {
+  readonly #database: Database;
+  readonly #reader: CheckpointReader;
+  readonly #writer: CheckpointWriter;
+
+  constructor(database: Database, options: PerdureSaverOptions = {}) {
+    super(database.pool, options.serde ?? new PerdureSerializer(), { schema: database.schema });
+    const retryForMs = options.retryForMs ?? RETRY_FOR_MS;
+    const statements = makeStatements(database);
+    this.#database = database;
+    this.#reader = new CheckpointReader(database, statements, () => this.serde, retryForMs);
+    this.#writer = new CheckpointWriter(database, statements, retryForMs);
+  }
+
+  /** A saver with a pool of its own, which `end()` closes. Schema: `public`, as with the shipped saver. */
+  static override fromConnString(connectionString: string, options: PerdureSaverOptions & { schema?: string } = {}): PerdureSaver {
+    const { schema = 'public', ...rest } = options;
+    return new PerdureSaver(openDatabase({ connectionString, schema }), rest);
+  }
+
+  /** The saver of one attempt: it writes only while the attempt's fence is the newest. */
+  bind(attempt: Attempt): BoundSaver {
+    return new BoundSaver(attempt, this.#reader, this.#writer, this.serde);
+  }
+
+  /** Makes the tables where they are missing, and adds what the shipped saver's lack. `migrate` does both as well. */
+  override async setup(): Promise<void> {
+    try {
+      await super.setup();
+      const { writes } = tablesOf(this.#database);
+      await this.#database.pool.query(`ALTER TABLE ${writes} ADD COLUMN IF NOT EXISTS task_path text NOT NULL DEFAULT ''`);
+    } catch (error) {
+      throw storageError(error);
+    }
+    this.#writer.forgetSchema();
+  }
+
+  override getTuple(config: Configurable): Promise<CheckpointTuple | undefined> {
+    return this.#reader.getTuple(config);
+  }
+
+  /** Newest first, fetched in pages as it is read. */
+  override list(config: Configurable, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
+    return this.#reader.list(config, options);
+  }
+
+  override getDeltaChannelHistory(options: { config: Configurable; channels: string[] }): Promise<Record<string, DeltaChannelHistory>> {
+    return this.#reader.deltaHistory(options.config, options.channels);
+  }
+
+  override getNextVersion(current: number | undefined): number {
+    return nextVersion(current);
+  }
+
+  /**
+   * Stores a checkpoint. Where the runtime knows the thread, its head moves as well, so that an attempt notices.
+   * @throws ThreadDeletedError, UnserializableValueError, InvalidInputError, StorageUnavailableError.
+   */
+  override async put(config: Configurable, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<Configurable> {
+    const { threadId, ns, id } = place(config);
+    const text = metadataText(metadata);
+    const blobs = await dumpBlobs(this.serde, checkpoint.channel_values, newVersions);
+    const write = { threadId, ns, checkpoint, parentId: id ?? null, metadataText: text, blobs, writes: [] };
+    checkId('checkpoint.id', checkpoint.id);
+    if (!(await this.#writer.putCheckpoint('free', write))) throw refusedFree(threadId);
+    return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
+  }
+
+  /** @throws ThreadDeletedError, UnserializableValueError, InvalidInputError, StorageUnavailableError. */
+  override async putWrites(config: Configurable, writes: PendingWrite[], taskId: string, taskPath = ''): Promise<void> {
+    const { threadId, ns, id } = place(config);
+    const rows = await dumpWrites(this.serde, checkId('checkpoint_id', id), writes, checkId('task_id', taskId), taskPath);
+    if (rows.length > 0 && !(await this.#writer.putWrites('free', threadId, ns, rows))) throw refusedFree(threadId);
+  }
+
+  /** Removes the thread's checkpoints, and where the runtime knows the thread, keeps it from ever being written again. */
+  override deleteThread(threadId: string): Promise<void> {
+    return this.#writer.deleteThread(checkId('thread_id', threadId));
+  }
+}
+
+function place(config: Configurable): { threadId: string; ns: string; id: string | undefined } {
+  const { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: id } = (config.configurable ?? {}) as Record<string, unknown>;
+  return {
+    threadId: checkId('thread_id', threadId),
+    ns: typeof ns === 'string' ? ns : '',
+    id: id === undefined || id === null || id === '' ? undefined : checkId('checkpoint_id', id),
+  };
+}

@@ -1,0 +1,215 @@
+import { createHash } from 'node:crypto';
+import type { Database } from '../postgres/database.ts';
+import { TEXT_TYPES } from './serializer.ts';
+
+/** A statement that each connection parses once. The name is bound to the text, so one pool may serve two schemas. */
+export type Statement = { name: string; text: string };
+
+/**
+ * What must hold of the thread for a write, checked by the statement that writes:
+ * - `attempt-head`: the fence is the attempt's and the head the one it built on; moves the head (root checkpoints).
+ * - `attempt`: the fence is the attempt's (task writes, nested checkpoints).
+ * - `free-head`, `free`: the same for a saver used alone: the thread is not deleted, or unknown to the runtime.
+ * - `none`: the database has no table of threads.
+ */
+export type Gate = 'attempt-head' | 'attempt' | 'free-head' | 'free' | 'none';
+
+export type Statements = {
+  putCheckpoint(gate: Gate, withWrites: boolean): Statement;
+  putWrites(gate: Gate): Statement;
+  /** One checkpoint: $1 thread, $2 namespace, $3 checkpoint id (`one`). */
+  getTuple(which: 'one' | 'latest', asText: boolean): Statement;
+  /** `where` and `limit` are SQL over `cp` with the parameters that the caller numbers. */
+  list(where: string, limit: string, asText: boolean): Statement;
+  deltaHistory(which: 'one' | 'latest', asText: boolean): Statement;
+};
+
+export function makeStatements(database: Database): Statements {
+  const kept = new Map<string, Statement>();
+  const keep = (key: string, build: () => string): Statement => {
+    let statement = kept.get(key);
+    if (!statement) {
+      const text = build();
+      const digest = createHash('sha256').update(text).digest('hex').slice(0, 16);
+      statement = { name: `perdure_${digest}`, text };
+      kept.set(key, statement);
+    }
+    return statement;
+  };
+  const tables = tablesOf(database);
+  return {
+    putCheckpoint: (gate, withWrites) => keep(`put ${gate} ${withWrites}`, () => putCheckpointText(tables, gate, withWrites)),
+    putWrites: (gate) => keep(`writes ${gate}`, () => putWritesText(tables, gate)),
+    getTuple: (which, asText) => keep(`get ${which} ${asText}`, () => tuplesText(tables, oneCheckpoint(which), '1', asText)),
+    list: (where, limit, asText) => keep(`list ${where} ${limit} ${asText}`, () => tuplesText(tables, where, limit, asText)),
+    deltaHistory: (which, asText) => keep(`delta ${which} ${asText}`, () => deltaText(tables, which, asText)),
+  };
+}
+
+type Tables = { checkpoints: string; blobs: string; writes: string; threads: string };
+
+export function tablesOf(database: Database): Tables {
+  return {
+    checkpoints: database.table('checkpoints'),
+    blobs: database.table('checkpoint_blobs'),
+    writes: database.table('checkpoint_writes'),
+    threads: database.table('threads'),
+  };
+}
+
+/** $1 thread, then: `attempt*` $2 fence; `*-head` the next two: the new head, and (attempt) the expected one. */
+function gateText(tables: Tables, gate: Gate): { text: string; parameters: number } {
+  const { threads } = tables;
+  const moveHead = (head: string, version: string) =>
+    `UPDATE ${threads} SET head_checkpoint_id = ${head}, updated_at = now(),
+       state_version = state_version + CASE WHEN head_checkpoint_id IS NOT DISTINCT FROM ${version} THEN 0 ELSE 1 END`;
+  const freeRest = `SELECT 1 AS ok FROM known UNION ALL
+       SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM ${threads} WHERE checkpoint_thread_id = $1)`;
+  switch (gate) {
+    case 'attempt-head':
+      return {
+        text: `gate AS (${moveHead('$3', '$3')}
+       WHERE checkpoint_thread_id = $1 AND fence = $2::bigint AND deleted_at IS NULL
+         AND (head_checkpoint_id IS NOT DISTINCT FROM $4 OR head_checkpoint_id = $3)
+       RETURNING 1 AS ok)`,
+        parameters: 4,
+      };
+    case 'attempt':
+      return {
+        text: `gate AS MATERIALIZED (SELECT 1 AS ok FROM ${threads}
+       WHERE checkpoint_thread_id = $1 AND fence = $2::bigint AND deleted_at IS NULL FOR SHARE)`,
+        parameters: 2,
+      };
+    case 'free-head':
+      return {
+        text: `known AS (${moveHead('GREATEST(head_checkpoint_id, $2)', '$2')}
+       WHERE checkpoint_thread_id = $1 AND deleted_at IS NULL RETURNING 1),
+     gate AS (${freeRest})`,
+        parameters: 2,
+      };
+    case 'free':
+      return {
+        text: `known AS MATERIALIZED (SELECT 1 FROM ${threads}
+       WHERE checkpoint_thread_id = $1 AND deleted_at IS NULL FOR SHARE),
+     gate AS (${freeRest})`,
+        parameters: 1,
+      };
+    case 'none':
+      return { text: `gate AS (SELECT 1 AS ok WHERE $1::text IS NOT NULL)`, parameters: 1 };
+  }
+}
+
+function numbered(after: number): () => string {
+  let last = after;
+  return () => `$${(last += 1)}`;
+}
+
+/** Parameters: the gate's, then namespace, data, the rows' arrays. All values lie in `data`, one after the other. */
+function insertWrites(tables: Tables, next: () => string, ns: string, data: string): string {
+  const columns = ['text', 'text', 'text', 'int', 'text', 'text', 'int', 'int'].map((type) => `${next()}::${type}[]`);
+  return `INSERT INTO ${tables.writes} (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
+     SELECT $1, ${ns}, x.cp, x.task, x.path, x.idx, x.channel, x.type, substring(${data}::bytea FROM x.at FOR x.size)
+     FROM gate, unnest(${columns.join(', ')}) AS x(cp, task, path, idx, channel, type, at, size)
+     ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id, task_id, idx) DO UPDATE
+       SET channel = excluded.channel, type = excluded.type, blob = excluded.blob, task_path = excluded.task_path
+       WHERE excluded.idx < 0`;
+}
+
+function putWritesText(tables: Tables, gate: Gate): string {
+  const { text, parameters } = gateText(tables, gate);
+  const next = numbered(parameters);
+  const ns = next();
+  const data = next();
+  return `WITH ${text},
+     w AS (${insertWrites(tables, next, ns, data)})
+     SELECT 1 FROM gate`;
+}
+
+function putCheckpointText(tables: Tables, gate: Gate, withWrites: boolean): string {
+  const { text, parameters } = gateText(tables, gate);
+  const next = numbered(parameters);
+  const ns = next();
+  const data = next();
+  const [id, parent, checkpoint, metadata] = [next(), next(), next(), next()];
+  const columns = ['text', 'text', 'text', 'int', 'int'].map((type) => `${next()}::${type}[]`);
+  return `WITH ${text},
+     b AS (INSERT INTO ${tables.blobs} (thread_id, checkpoint_ns, channel, version, type, blob)
+       SELECT $1, ${ns}, x.channel, x.version, x.type, substring(${data}::bytea FROM x.at FOR x.size)
+       FROM gate, unnest(${columns.join(', ')}) AS x(channel, version, type, at, size)
+       ON CONFLICT DO NOTHING)${withWrites ? `,\n     w AS (${insertWrites(tables, next, ns, data)})` : ''}
+     INSERT INTO ${tables.checkpoints} (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, checkpoint, metadata)
+       SELECT $1, ${ns}, ${id}, ${parent}, ${checkpoint}::jsonb, ${metadata}::jsonb FROM gate
+       ON CONFLICT (thread_id, checkpoint_ns, checkpoint_id) DO UPDATE
+         SET checkpoint = excluded.checkpoint, metadata = excluded.metadata`;
+}
+
+const oneCheckpoint = (which: 'one' | 'latest') =>
+  `cp.thread_id = $1 AND cp.checkpoint_ns = $2${which === 'one' ? ' AND cp.checkpoint_id = $3' : ''}`;
+
+/** Text where the bytes are UTF-8, which spares the hexadecimal on the way; bytes for the rest. */
+function content(asText: boolean, row: string): string {
+  const types = TEXT_TYPES.map((type) => `'${type}'`).join(', ');
+  return asText
+    ? `CASE WHEN ${row}.type IN (${types}) THEN convert_from(${row}.blob, 'UTF8') END, CASE WHEN ${row}.type NOT IN (${types}) THEN ${row}.blob END`
+    : `NULL, ${row}.blob`;
+}
+
+/** Rows of three kinds: 0 checkpoints, 1 values of channels (each version once), 2 pending writes. */
+function tuplesText(tables: Tables, where: string, limit: string, asText: boolean): string {
+  return `WITH page AS MATERIALIZED (
+       SELECT cp.thread_id, cp.checkpoint_ns, cp.checkpoint_id, cp.parent_checkpoint_id, cp.checkpoint, cp.metadata,
+         row_number() OVER (ORDER BY cp.checkpoint_id DESC, cp.thread_id DESC, cp.checkpoint_ns DESC)::int AS place
+       FROM ${tables.checkpoints} cp${where === '' ? '' : ` WHERE ${where}`}
+       ORDER BY cp.checkpoint_id DESC, cp.thread_id DESC, cp.checkpoint_ns DESC LIMIT ${limit}),
+     versions AS (
+       SELECT DISTINCT p.thread_id, p.checkpoint_ns, v.key, v.value
+       FROM page p, jsonb_each_text(p.checkpoint -> 'channel_versions') v)
+     SELECT 0 AS kind, p.thread_id, p.checkpoint_ns, p.checkpoint_id, p.parent_checkpoint_id,
+       p.checkpoint::text, p.metadata::text, NULL::text, p.place, NULL::text, NULL::bytea FROM page p
+     UNION ALL
+     SELECT 1, b.thread_id, b.checkpoint_ns, b.channel, b.version, b.type, NULL, NULL, NULL, ${content(asText, 'b')}
+     FROM versions v JOIN ${tables.blobs} b ON b.thread_id = v.thread_id AND b.checkpoint_ns = v.checkpoint_ns
+       AND b.channel = v.key AND b.version = v.value
+     WHERE b.type <> 'empty'
+     UNION ALL
+     SELECT 2, w.thread_id, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.type, w.channel, w.task_path, w.idx, ${content(asText, 'w')}
+     FROM page p JOIN ${tables.writes} w ON w.thread_id = p.thread_id AND w.checkpoint_ns = p.checkpoint_ns
+       AND w.checkpoint_id = p.checkpoint_id`;
+}
+
+/**
+ * Walks the parents of a checkpoint until each channel of $3 (`latest`) or $4 (`one`) has met a stored value.
+ * Rows of two kinds: 1 the stored values, 2 the writes of the checkpoints walked, with their depth.
+ */
+function deltaText(tables: Tables, which: 'one' | 'latest', asText: boolean): string {
+  const channels = which === 'one' ? '$4' : '$3';
+  const stored = (wanted: string) => `ARRAY(
+       SELECT b.channel FROM unnest(${wanted}) AS u(channel) JOIN ${tables.blobs} b
+         ON b.thread_id = $1 AND b.checkpoint_ns = $2 AND b.channel = u.channel
+         AND b.version = c.checkpoint -> 'channel_versions' ->> u.channel AND b.type <> 'empty')`;
+  return `WITH RECURSIVE target AS (
+       SELECT cp.parent_checkpoint_id AS id FROM ${tables.checkpoints} cp
+       WHERE ${oneCheckpoint(which)} ORDER BY cp.checkpoint_id DESC LIMIT 1),
+     chain AS (
+       SELECT c.checkpoint_id, c.parent_checkpoint_id, c.checkpoint -> 'channel_versions' AS versions, 1 AS depth,
+         ${channels}::text[] AS wanted, ${stored(`${channels}::text[]`)} AS stored
+       FROM target t JOIN ${tables.checkpoints} c
+         ON c.thread_id = $1 AND c.checkpoint_ns = $2 AND c.checkpoint_id = t.id
+       UNION ALL
+       SELECT c.checkpoint_id, c.parent_checkpoint_id, c.checkpoint -> 'channel_versions', chain.depth + 1,
+         rest.wanted, ${stored('rest.wanted')}
+       FROM chain
+       CROSS JOIN LATERAL (
+         SELECT ARRAY(SELECT unnest(chain.wanted) EXCEPT SELECT unnest(chain.stored)) AS wanted) rest
+       JOIN ${tables.checkpoints} c
+         ON c.thread_id = $1 AND c.checkpoint_ns = $2 AND c.checkpoint_id = chain.parent_checkpoint_id
+       WHERE cardinality(rest.wanted) > 0)
+     SELECT 1 AS kind, chain.depth, NULL::text, b.channel, b.type, NULL::text, NULL::int, ${content(asText, 'b')}
+     FROM chain CROSS JOIN LATERAL unnest(chain.stored) AS s(channel) JOIN ${tables.blobs} b
+       ON b.thread_id = $1 AND b.checkpoint_ns = $2 AND b.channel = s.channel AND b.version = chain.versions ->> s.channel
+     UNION ALL
+     SELECT 2, chain.depth, w.task_id, w.channel, w.type, w.task_path, w.idx, ${content(asText, 'w')}
+     FROM chain JOIN ${tables.writes} w
+       ON w.thread_id = $1 AND w.checkpoint_ns = $2 AND w.checkpoint_id = chain.checkpoint_id
+         AND w.channel = ANY (chain.wanted)`;
+}

@@ -1,0 +1,157 @@
+import type { Checkpoint } from '@langchain/langgraph-checkpoint';
+import { PerdureError, ThreadDeletedError } from '../contracts/errors.ts';
+import type { Database } from '../postgres/database.ts';
+import { escapeText, toJsonbText } from './jsonb-text.ts';
+import { withRetries } from './retry.ts';
+import { type Gate, type Statement, type Statements, tablesOf } from './statements.ts';
+import { blobColumns, type BlobRow, distinctWrites, Packer, writeColumns, type WriteRow } from './values.ts';
+
+/** Who writes: an attempt of the runtime, or a saver used alone. */
+export type Writer = { fence: string; expectedHead: string | null } | 'free';
+
+export type CheckpointWrite = {
+  threadId: string;
+  ns: string;
+  checkpoint: Checkpoint;
+  parentId: string | null;
+  metadataText: string;
+  blobs: readonly BlobRow[];
+  /** Writes that travel with the checkpoint. */
+  writes: readonly WriteRow[];
+};
+
+/** Writes checkpoints and task writes, each in one statement that also checks whether it may. */
+export class CheckpointWriter {
+  readonly #database: Database;
+  readonly #statements: Statements;
+  readonly #retryForMs: number;
+  #hasThreads: Promise<boolean> | undefined;
+
+  constructor(database: Database, statements: Statements, retryForMs: number) {
+    this.#database = database;
+    this.#statements = statements;
+    this.#retryForMs = retryForMs;
+  }
+
+  /** @returns false when the gate is shut: nothing was written. */
+  async putCheckpoint(writer: Writer, write: CheckpointWrite): Promise<boolean> {
+    const root = write.ns === '';
+    const gate = await this.#gate(writer, root);
+    const { checkpoint, writes } = write;
+    const packer = new Packer();
+    const blobs = blobColumns(write.blobs, packer);
+    const tasks = writes.length > 0 ? writeColumns(distinctWrites(writes), packer) : [];
+    const { channel_values: _values, ...rest } = checkpoint;
+    const values = [
+      write.threadId,
+      ...gateValues(writer, gate, checkpoint.id),
+      escapeText(write.ns),
+      packer.data(),
+      checkpoint.id,
+      write.parentId,
+      toJsonbText(rest),
+      write.metadataText,
+      ...blobs,
+      ...tasks,
+    ];
+    return this.#run(this.#statements.putCheckpoint(gate, tasks.length > 0), values);
+  }
+
+  /** @returns false when the gate is shut: nothing was written. */
+  async putWrites(writer: Writer, threadId: string, ns: string, rows: readonly WriteRow[]): Promise<boolean> {
+    const gate = await this.#gate(writer, false);
+    const packer = new Packer();
+    const columns = writeColumns(distinctWrites(rows), packer);
+    const values = [threadId, ...gateValues(writer, gate, ''), escapeText(ns), packer.data(), ...columns];
+    return this.#run(this.#statements.putWrites(gate), values);
+  }
+
+  async #run(statement: Statement, values: unknown[]): Promise<boolean> {
+    return withRetries(this.#database, this.#retryForMs, async () => {
+      const { rowCount } = await this.#database.pool.query({ ...statement, values });
+      return rowCount === 1;
+    });
+  }
+
+  async #gate(writer: Writer, movesHead: boolean): Promise<Gate> {
+    if (writer !== 'free') return movesHead ? 'attempt-head' : 'attempt';
+    if (!(await this.hasThreads())) return 'none';
+    return movesHead ? 'free-head' : 'free';
+  }
+
+  /** Whether this database knows threads, asked once; a database that only the shipped saver set up does not. */
+  hasThreads(): Promise<boolean> {
+    this.#hasThreads ??= this.#lookForThreads().catch((error: unknown) => {
+      this.#hasThreads = undefined;
+      throw error;
+    });
+    return this.#hasThreads;
+  }
+
+  async #lookForThreads(): Promise<boolean> {
+    const { rows } = await withRetries(this.#database, this.#retryForMs, () =>
+      this.#database.pool.query<{ threads: boolean; path: boolean }>(
+        `SELECT to_regclass($1) IS NOT NULL AS threads, EXISTS (SELECT 1 FROM pg_attribute
+           WHERE attrelid = to_regclass($2) AND attname = 'task_path' AND NOT attisdropped) AS path`,
+        [tablesOf(this.#database).threads, tablesOf(this.#database).writes],
+      ),
+    );
+    if (!rows[0]?.path)
+      throw new PerdureError(
+        'SCHEMA_NOT_READY',
+        `Schema '${this.#database.schema}' is not ready for this version of perdure. Run 'perdure migrate', or call setup() on the saver.`,
+        { schema: this.#database.schema },
+      );
+    return rows[0].threads;
+  }
+
+  /** After a schema change. */
+  forgetSchema(): void {
+    this.#hasThreads = undefined;
+  }
+
+  /**
+   * Removes a thread's checkpoints. Where the runtime knows the thread, it is marked first, in the same transaction:
+   * writers that are under way end before, later ones are refused.
+   */
+  async deleteThread(threadId: string): Promise<void> {
+    const { threads, checkpoints, blobs, writes } = tablesOf(this.#database);
+    const known = await this.hasThreads();
+    await withRetries(this.#database, this.#retryForMs, () =>
+      this.#database.transaction(async (client) => {
+        if (known)
+          await client.query(
+            `UPDATE ${threads} SET deleted_at = coalesce(deleted_at, now()), fence = fence + 1, updated_at = now()
+             WHERE checkpoint_thread_id = $1`,
+            [threadId],
+          );
+        for (const table of [checkpoints, blobs, writes]) await client.query(`DELETE FROM ${table} WHERE thread_id = $1`, [threadId]);
+      }),
+    );
+  }
+
+  /** Why the gate was shut. Undefined when the runtime doesn't know the thread. */
+  async threadState(threadId: string): Promise<ThreadState | undefined> {
+    const { rows } = await withRetries(this.#database, this.#retryForMs, () =>
+      this.#database.pool.query<ThreadState>(
+        `SELECT fence::text AS fence, deleted_at IS NOT NULL AS deleted, head_checkpoint_id AS head
+         FROM ${tablesOf(this.#database).threads} WHERE checkpoint_thread_id = $1`,
+        [threadId],
+      ),
+    );
+    return rows[0];
+  }
+}
+
+export type ThreadState = { fence: string; deleted: boolean; head: string | null };
+
+/** What a saver used alone is told when the gate is shut: it is so for one reason only. */
+export function refusedFree(threadId: string): ThreadDeletedError {
+  return new ThreadDeletedError(threadId);
+}
+
+/** In the order of the gate's parameters after the thread; see statements.ts. */
+function gateValues(writer: Writer, gate: Gate, newHead: string): unknown[] {
+  if (writer === 'free') return gate === 'free-head' ? [newHead] : [];
+  return gate === 'attempt-head' ? [writer.fence, newHead, writer.expectedHead] : [writer.fence];
+}
