@@ -1,8 +1,9 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
+import { HomeUnusableError } from './errors.ts';
 import { withHomeLock } from './home-lock.ts';
 import { outsidePlaceOf } from './postgres-place.ts';
-import { readServersFile } from './servers-file.ts';
+import { isHome, readServersFile } from './servers-file.ts';
 import { stopPostgres, stopTemporal } from './stop-servers.ts';
 
 /** Which home's servers are to be stopped. */
@@ -44,9 +45,17 @@ export async function down(options: DownOptions): Promise<{ stopped: StoppedServ
   });
 }
 
-/** Stops the home's servers and removes the home with all its data, wherever that lies. It can't be undone. */
+/**
+ * Stops the home's servers and removes the home with all its data, wherever that lies. It can't be undone.
+ * @throws HomeUnusableError when the folder isn't one that `up` made.
+ */
 export async function removeHome(options: DownOptions): Promise<void> {
   if (!existsSync(options.home)) return;
+  if (!isHome(options.home)) {
+    throw new HomeUnusableError(`${options.home} is not a perdure home; nothing was removed.`, {
+      home: options.home,
+    });
+  }
   await down(options);
   const outside = outsidePlaceOf(realpathSync(options.home));
   if (outside !== undefined) await rm(outside, { recursive: true, force: true });

@@ -74,8 +74,8 @@ export async function runnableBinaries(
   user: OsUser | undefined,
   copyPlace: () => string,
   onProgress: (line: string) => void,
+  { directory, version } = postgresPackage(),
 ): Promise<PostgresBinaries> {
-  const { directory, version } = postgresPackage();
   try {
     const laid = mendPostgresLinks(directory);
     if (laid.length > 0)

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { endOf } from './child-end.ts';
 import { reasonOf, ServerStartError } from './errors.ts';
 import type { PostgresBinaries } from './postgres-binaries.ts';
-import type { PostgresPlace } from './postgres-place.ts';
+import { UNFINISHED_DATA, type PostgresPlace } from './postgres-place.ts';
 import { findProcesses } from './processes.ts';
 
 const run = promisify(execFile);
@@ -33,8 +33,8 @@ export async function initialiseData(
   place: PostgresPlace,
   password: string,
 ): Promise<void> {
-  const unfinished = join(place.directory, 'data.unfinished');
-  const passwordFile = join(unfinished, '..', 'password.tmp');
+  const unfinished = join(place.directory, UNFINISHED_DATA);
+  const passwordFile = join(place.directory, 'password.tmp');
   rmSync(unfinished, { recursive: true, force: true });
   mkdirSync(unfinished, { mode: 0o700 });
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
@@ -111,7 +111,7 @@ export async function removeStalePostmasterPid(dataDir: string): Promise<void> {
   const path = join(dataDir, 'postmaster.pid');
   if (!existsSync(path)) return;
   const pid = Number(readFileSync(path, 'utf8').split('\n')[0]);
-  const servers = await findProcesses('-D', dataDir);
+  const servers = await findProcesses(dataDir, '-D');
   if (servers.some((server) => server.pid === pid)) return;
   if (isSomeProcess(pid)) rmSync(path, { force: true });
 }

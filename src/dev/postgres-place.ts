@@ -23,6 +23,10 @@ const SHARED_PLACES = ['/var/lib/perdure', '/var/tmp/perdure', join(tmpdir(), 'p
 /** In a folder outside of its home, names the home. */
 const OWNER_NOTE = 'home';
 
+/** The data folder's name once it is whole, and while it is being made. */
+export const DATA = 'data';
+export const UNFINISHED_DATA = 'data.unfinished';
+
 /** The folder that holds Postgres's data folder, and who runs Postgres there. */
 export interface PostgresPlace {
   directory: string;
@@ -46,7 +50,7 @@ export async function findPostgresPlace(
   forgetForeignLink(home, inside, onProgress);
   if (isThere(inside) && hasData(inside)) {
     const directory = realpathSync(inside);
-    const dataDir = join(directory, 'data');
+    const dataDir = join(directory, DATA);
     // Data of a home that a normal user made is run as that user when root comes by.
     const owner = user === undefined ? undefined : ownerOf(dataDir);
     if (!(await canWriteIn(dataDir, owner))) {
@@ -101,11 +105,11 @@ export function outsidePlaceOf(home: string): string | undefined {
   return ownerNoteOf(outside) === home ? outside : undefined;
 }
 
-/** The data folder of this home, wherever it lies, or undefined when it has none of its own. */
-export function dataDirOf(home: string): string | undefined {
+/** The folder of this home's Postgres, wherever it lies, or undefined when the home has none of its own. */
+export function postgresDirectoryOf(home: string): string | undefined {
   const inside = join(home, 'postgres');
-  if (!hasData(inside) || (isLink(inside) && outsidePlaceOf(home) === undefined)) return undefined;
-  return join(realpathSync(inside), 'data');
+  if (!existsSync(inside) || (isLink(inside) && outsidePlaceOf(home) === undefined)) return undefined;
+  return realpathSync(inside);
 }
 
 /** A copied home links to the data of the original, which must not be touched; a moved home takes its data along. */
@@ -151,7 +155,7 @@ async function canHold(directory: string, user: OsUser | undefined): Promise<boo
 }
 
 function emptyPlace(directory: string, user: OsUser | undefined): PostgresPlace {
-  return { directory, dataDir: join(directory, 'data'), user, hasData: false };
+  return { directory, dataDir: join(directory, DATA), user, hasData: false };
 }
 
 function ownerOf(path: string): OsUser {
@@ -161,7 +165,7 @@ function ownerOf(path: string): OsUser {
 
 /** The data folder gets its name only once it is whole. */
 function hasData(inside: string): boolean {
-  return isThere(join(inside, 'data'));
+  return isThere(join(inside, DATA));
 }
 
 function isThere(path: string): boolean {

@@ -24,7 +24,7 @@ import { stopPostgres } from './stop-servers.ts';
 /** Recovery after a crash can take a while; a clean start takes under a second. */
 const READY_LIMIT_MS = 120_000;
 /** A server that ran before `up` is asked this long. */
-const ANSWER_LIMIT_MS = 30_000;
+const ANSWER_LIMIT_MS = 20_000;
 const ATTEMPTS = 5;
 const DATABASE = 'perdure';
 
@@ -56,7 +56,8 @@ export async function startPostgres(
   const { home, file, onProgress } = context;
   const known = file.servers.postgres;
   if (known.process !== undefined && (await isAlive(known.process))) {
-    return await already(known.process, known.port, known.password);
+    const running = await already(known.process, known.port, known.password);
+    if (running !== undefined) return running;
   }
   const place = await findPostgresPlace(home, await postgresUser(onProgress), onProgress);
   for (const pid of await stopPostgres(file)) {
@@ -135,11 +136,12 @@ function settings(): string[] {
   return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
 }
 
+/** The server on record once it has answered; undefined when it ends meanwhile, so that a new one is started. */
 async function already(
   record: ProcessRecord,
   port: number | undefined,
   password: string | undefined,
-): Promise<RunningPostgres> {
+): Promise<RunningPostgres | undefined> {
   if (port === undefined || password === undefined) {
     throw new ServerStartError(
       `Postgres runs (pid ${record.pid}), but its port or password is not on record. ${RESTART}`,
@@ -149,6 +151,7 @@ async function already(
     const version = await untilReady({ record }, port, password, ANSWER_LIMIT_MS);
     return { databaseUrl: urlOf(port, password), pid: record.pid, port, started: 'already', version };
   } catch (error) {
+    if (!(await isAlive(record))) return undefined;
     throw new ServerStartError(
       `Postgres runs (pid ${record.pid}) but does not answer on ${LOOPBACK}:${port}: ${reasonOf(error)} ${RESTART}`,
       { pid: record.pid, port },

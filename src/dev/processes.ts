@@ -37,12 +37,12 @@ export async function isAlive(record: ProcessRecord | undefined): Promise<boolea
   return record !== undefined && (await identityOf(record.pid)) === record.identity;
 }
 
-/** Processes that were given exactly this argument and whose working directory is this one. */
-export async function findProcesses(argument: string, directory: string): Promise<ProcessRecord[]> {
+/** Processes whose working directory is this one and, if it is given, that have exactly this argument. */
+export async function findProcesses(directory: string, argument?: string): Promise<ProcessRecord[]> {
   if (!existsSync(directory)) return [];
   // The system names a process's directory by its real path.
   const real = realpathSync(directory);
-  const pids = process.platform === 'linux' ? linuxPids(argument, real) : await psPids(argument, real);
+  const pids = process.platform === 'linux' ? linuxPids(real, argument) : await lsofPids(real, argument);
   const records = await Promise.all(pids.map(recordOf));
   return records.filter((record) => record !== undefined);
 }
@@ -93,11 +93,13 @@ function linuxIdentity(pid: number): string | undefined {
   return `${bootId}/${fields[19] ?? ''}`;
 }
 
-function linuxPids(argument: string, directory: string): number[] {
+function linuxPids(directory: string, argument: string | undefined): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .filter((pid) => (readProc(`/proc/${pid}/cmdline`) ?? '').split('\0').includes(argument))
     .filter((pid) => unlessHidden(() => readlinkSync(`/proc/${pid}/cwd`)) === directory)
+    .filter(
+      (pid) => argument === undefined || readProc(`/proc/${pid}/cmdline`)?.split('\0').includes(argument),
+    )
     .map(Number);
 }
 
@@ -121,13 +123,16 @@ async function psIdentity(pid: number): Promise<string | undefined> {
   return state === undefined || state.startsWith('Z') ? undefined : started;
 }
 
-async function psPids(argument: string, directory: string): Promise<number[]> {
+async function lsofPids(directory: string, argument: string | undefined): Promise<number[]> {
+  // One process's lines: `p<pid>`, then `n<its working directory>`.
+  const lines = await list('lsof', ['-a', '-d', 'cwd', '-Fpn']);
   const found: number[] = [];
-  for (const line of await list('ps', ['-axww', '-o', 'pid=,command='])) {
-    const [, pid, command] = /^\s*(\d+)\s+(.*)$/.exec(line) ?? [];
-    if (pid === undefined || !`${command} `.includes(` ${argument} `)) continue;
-    const open = await list('lsof', ['-a', '-p', pid, '-d', 'cwd', '-Fn']);
-    if (open.includes(`n${directory}`)) found.push(Number(pid));
+  let pid = 0;
+  for (const line of lines) {
+    if (line.startsWith('p')) pid = Number(line.slice(1));
+    if (line !== `n${directory}`) continue;
+    const [command = ''] = await list('ps', ['-ww', '-o', 'command=', '-p', String(pid)]);
+    if (argument === undefined || `${command} `.includes(` ${argument} `)) found.push(pid);
   }
   return found;
 }

@@ -75,6 +75,11 @@ export function makeHome(home: string): string {
   }
 }
 
+/** Whether `up` made this folder. */
+export function isHome(home: string): boolean {
+  return [logsOf(home), join(home, 'temporal'), join(home, '.gitignore')].every((path) => existsSync(path));
+}
+
 export function logsOf(home: string): string {
   return join(home, 'logs');
 }

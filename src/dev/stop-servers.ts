@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { dataDirOf } from './postgres-place.ts';
+import { DATA, postgresDirectoryOf, UNFINISHED_DATA } from './postgres-place.ts';
 import { findProcesses, isAlive, stopProcess, type ProcessRecord, type StopStep } from './processes.ts';
 import type { ServersFile } from './servers-file.ts';
 
@@ -22,8 +22,15 @@ const TEMPORAL_STEPS: readonly StopStep[] = [
  * @throws ServerStopError
  */
 export async function stopPostgres(file: ServersFile): Promise<number[]> {
-  const dataDir = dataDirOf(file.servers.home);
-  const found = dataDir === undefined ? [] : await findProcesses('-D', dataDir);
+  const directory = postgresDirectoryOf(file.servers.home);
+  const found =
+    directory === undefined
+      ? []
+      : [
+          ...(await findProcesses(join(directory, DATA), '-D')),
+          // An initdb, and what it runs, whose `up` was killed.
+          ...(await findProcesses(join(directory, UNFINISHED_DATA))),
+        ];
   const stopped = await stopAll('Postgres', file.servers.postgres.process, found, POSTGRES_STEPS);
   if (file.servers.postgres.process !== undefined) file.updatePostgres({ process: undefined });
   return stopped;
@@ -31,7 +38,7 @@ export async function stopPostgres(file: ServersFile): Promise<number[]> {
 
 /** Stops this home's Temporal, as `stopPostgres` does. */
 export async function stopTemporal(file: ServersFile): Promise<number[]> {
-  const found = await findProcesses('start-dev', join(file.servers.home, 'temporal'));
+  const found = await findProcesses(join(file.servers.home, 'temporal'), 'start-dev');
   const stopped = await stopAll('Temporal', file.servers.temporal.process, found, TEMPORAL_STEPS);
   if (file.servers.temporal.process !== undefined) file.updateTemporal({ process: undefined });
   return stopped;

@@ -11,7 +11,7 @@ import { stopTemporal } from './stop-servers.ts';
 import type { TemporalCli } from './temporal-cli.ts';
 
 const READY_LIMIT_MS = 90_000;
-const ANSWER_LIMIT_MS = 30_000;
+const ANSWER_LIMIT_MS = 20_000;
 const ATTEMPTS = 5;
 
 /**
@@ -53,7 +53,14 @@ export async function startTemporal(
   const { file, onProgress } = context;
   const known = file.servers.temporal;
   if (known.process !== undefined && (await isAlive(known.process))) {
-    return await already(known.process, known.port, known.uiPort, namespace, known.version ?? 'unknown');
+    const running = await already(
+      known.process,
+      known.port,
+      known.uiPort,
+      namespace,
+      known.version ?? 'unknown',
+    );
+    if (running !== undefined) return running;
   }
   for (const pid of await stopTemporal(file)) {
     onProgress(`stopped a Temporal (pid ${pid}) that an interrupted start had left behind`);
@@ -119,13 +126,14 @@ function argumentsFor(port: number, uiPort: number, namespace: string): string[]
   return args;
 }
 
+/** The server on record once it has answered; undefined when it ends meanwhile, so that a new one is started. */
 async function already(
   record: ProcessRecord,
   port: number | undefined,
   uiPort: number | undefined,
   namespace: string,
   version: string,
-): Promise<RunningTemporal> {
+): Promise<RunningTemporal | undefined> {
   if (port === undefined || uiPort === undefined) {
     throw new ServerStartError(
       `Temporal runs (pid ${record.pid}), but its ports are not on record. ${RESTART}`,
@@ -134,6 +142,7 @@ async function already(
   try {
     await untilReady({ record }, port, namespace, ANSWER_LIMIT_MS);
   } catch (error) {
+    if (!(await isAlive(record))) return undefined;
     throw new ServerStartError(
       `Temporal runs (pid ${record.pid}) but does not answer on ${LOOPBACK}:${port}: ${reasonOf(error)} ${RESTART}`,
       { pid: record.pid, port },
@@ -184,13 +193,14 @@ async function serveNamespace(address: string, namespace: string): Promise<void>
   // Loaded here since it is large and `down` and `status` do without.
   const { Connection, isGrpcServiceError } = await import('@temporalio/client');
   const { msToTs } = await import('@temporalio/common/lib/time.js');
-  const connection = await Connection.connect({
+  const connection = Connection.lazy({
     address,
     connectTimeout: 2_000,
     // A proxy of the environment must not get what goes to the loopback address.
     channelArgs: { 'grpc.enable_http_proxy': 0 },
   });
   try {
+    await connection.ensureConnected();
     await connection.withDeadline(Date.now() + 5_000, async () => {
       try {
         await connection.workflowService.describeNamespace({ namespace });
