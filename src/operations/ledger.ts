@@ -8,7 +8,7 @@ import { argumentsHash, argumentsJson } from './canonical-json.ts';
 import { claimOperation, markLapsed, recordLookup, type ClaimRequest, type ExistingOperation } from './claim.ts';
 import type { OperationCall } from './current-operation.ts';
 import { LEASE } from './lease.ts';
-import { loadResult, storeResult, type RecordedResult } from './result-codec.ts';
+import { loadResult, storeResult } from './result-codec.ts';
 import type { RunContext } from './run-context.ts';
 
 /** What the far side says of an operation. Undefined: it can't tell. */
@@ -42,7 +42,7 @@ export type OperationRequest<T> = {
 };
 
 /** A result that was made now, or one that the ledger had. */
-export type OperationResult<T> = { recorded: false; value: T } | ({ recorded: true } & RecordedResult);
+export type OperationResult<T> = { recorded: false; value: T } | { recorded: true; value: unknown };
 
 /**
  * Runs the operation unless it has been run, so that its effect happens once at most however often this is called:
@@ -88,13 +88,13 @@ export async function execute<T>(run: RunContext, request: OperationRequest<T>):
     if (existing === undefined) continue;
     if (existing.argsHash !== claim.argsHash && !(claim.kind === 'pure' && existing.live))
       throw new OperationConflictError(claim.operationId, { tool: claim.tool, status: existing.status });
-    if (existing.status === 'succeeded') return { recorded: true, ...(await recordedResult(run, claim, existing)) };
+    if (existing.status === 'succeeded') return { recorded: true, value: await recordedResult(run, claim, existing) };
     if (existing.live) await waitForHolder(run, request.signal, existing.leaseMs, turn);
     else await settleUnknown(run, claim, request, existing);
   }
 }
 
-async function recordedResult(run: RunContext, claim: ClaimRequest, existing: ExistingOperation): Promise<RecordedResult> {
+async function recordedResult(run: RunContext, claim: ClaimRequest, existing: ExistingOperation): Promise<unknown> {
   if (existing.result === undefined) throw resultLost(claim.operationId, existing.error?.message);
   return loadResult(run.serde, existing.result);
 }

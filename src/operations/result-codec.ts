@@ -4,10 +4,7 @@ import { jsonValue, type JsonValue } from '../contracts/json.ts';
 /** A result as the ledger keeps it. */
 export type StoredResult = { type: string; bytes: Uint8Array };
 
-/** What an operation came back with: `reported` when a person or the far side said so, as JSON, afterwards. */
-export type RecordedResult = { value: unknown; reported: boolean };
-
-/** Tag of what a person or a lookup said; all other tags are the serializer's own. */
+/** Tag of what a person said; all other tags are the serializer's own. */
 const REPORTED = 'reported';
 /** JSON has no undefined and not every serializer keeps it. */
 const NOTHING = 'undefined';
@@ -26,10 +23,10 @@ export function storeReported(value: JsonValue): StoredResult {
   return { type: REPORTED, bytes: Buffer.from(JSON.stringify(value)) };
 }
 
-export async function loadResult(serde: SerializerProtocol, stored: StoredResult): Promise<RecordedResult> {
-  if (stored.type === NOTHING) return { value: undefined, reported: false };
-  if (stored.type === REPORTED) return { value: JSON.parse(Buffer.from(stored.bytes).toString()), reported: true };
-  return { value: (await serde.loadsTyped(stored.type, stored.bytes)) as unknown, reported: false };
+export async function loadResult(serde: SerializerProtocol, stored: StoredResult): Promise<unknown> {
+  if (stored.type === NOTHING) return undefined;
+  if (stored.type === REPORTED) return JSON.parse(Buffer.from(stored.bytes).toString()) as unknown;
+  return (await serde.loadsTyped(stored.type, stored.bytes)) as unknown;
 }
 
 /** A result to be shown: its JSON as it is stored, or how many bytes of what there are. */

@@ -1,0 +1,132 @@
+import { createMiddleware, ToolMessage, type AgentMiddleware } from 'langchain';
+import { isCommand } from '@langchain/langgraph';
+import { effectKind, type EffectKind } from '../contracts/operations.ts';
+import { PerdureError } from '../contracts/errors.ts';
+import { currentSlot, currentTaskSignal } from './current-slot.ts';
+import { execute, type Lookup } from './ledger.ts';
+import { checkKind } from './operation.ts';
+import { checkOutside, type Outside } from './outside.ts';
+import { currentRunContext } from './run-context.ts';
+import { isDurableTool, toolAsOperation, type InvokableTool } from './tool-as-operation.ts';
+import { toolResult } from './tool-results.ts';
+
+export type DurableToolsOptions = {
+  /**
+   * What may be done when it is not known whether a tool's effect happened, by the tool's name. A tool that is not
+   * named here says it itself, by `metadata.perdure.kind` or MCP's annotations; one that says nothing is `exclusive`.
+   */
+  kinds?: Readonly<Record<string, EffectKind>> | undefined;
+  /** Names what a call does, by the tool's name, from the call's arguments as the tool's schema gives them. */
+  businessKeys?: Readonly<Record<string, (input: Record<string, unknown>) => string | undefined>> | undefined;
+  /** For tools of the kind `reconcilable`, by name. */
+  lookups?: Readonly<Record<string, Lookup>> | undefined;
+  /** How long a silent worker is believed to be at work, in ms. Default 5,000. */
+  lease?: number | undefined;
+  /** What to do outside of a perdure run. Default `throw`. */
+  outside?: Outside | undefined;
+};
+
+/**
+ * LangChain middleware that makes every tool call of an agent an operation. Tools that are durable by themselves
+ * stay as they are.
+ *
+ * It is the tool itself that becomes the operation, so that a middleware that retries tools may stand before or
+ * after this one in the list. One that puts a tool in place of another has to stand before it.
+ */
+export function durableTools(options: DurableToolsOptions = {}): AgentMiddleware {
+  for (const [name, kind] of Object.entries(options.kinds ?? {})) checkKind(name, { kind, lookup: options.lookups?.[name] });
+  return createMiddleware({
+    name: 'perdure',
+    wrapToolCall: (request, handler) => {
+      const { tool, toolCall } = request;
+      if (tool !== undefined && isDurableTool(tool)) return handler(request);
+      const settings = settingsOf(toolCall.name, tool, options);
+      if (isInvokable(tool))
+        return handler({ ...request, tool: toolAsOperation(tool, { ...settings, mayOutliveAbort: true }) });
+      return handlerAsOperation(toolCall, settings, () => handler(request));
+    },
+  });
+}
+
+type Settings = {
+  kind: EffectKind;
+  businessKey: ((input: Record<string, unknown>) => string | undefined) | undefined;
+  lookup: Lookup | undefined;
+  lease: number | undefined;
+  outside: Outside | undefined;
+};
+
+function settingsOf(name: string, tool: object | undefined, options: DurableToolsOptions): Settings {
+  const settings = {
+    kind: options.kinds?.[name] ?? declaredKind(name, tool) ?? 'exclusive',
+    businessKey: options.businessKeys?.[name],
+    lookup: options.lookups?.[name],
+    lease: options.lease,
+    outside: options.outside,
+  };
+  checkKind(name, settings);
+  return settings;
+}
+
+/** What the tool says of itself. MCP's hints: one that only reads is pure, one that may be repeated idempotent. */
+export function declaredKind(name: string, tool: object | undefined): EffectKind | undefined {
+  const metadata = property(tool, 'metadata');
+  const own = property(property(metadata, 'perdure'), 'kind');
+  if (own !== undefined) {
+    const parsed = effectKind.safeParse(own);
+    if (parsed.success) return parsed.data;
+    throw new PerdureError(
+      'OPERATION_INVALID',
+      `metadata.perdure.kind of tool '${name}' is ${JSON.stringify(own)}; it has to be one of ${effectKind.options.join(', ')}.`,
+      { tool: name },
+    );
+  }
+  const annotations = property(metadata, 'annotations') ?? metadata;
+  if (property(annotations, 'readOnlyHint') === true) return 'pure';
+  if (property(annotations, 'idempotentHint') === true) return 'idempotent';
+  return undefined;
+}
+
+function property(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && name in value ? (value as Record<string, unknown>)[name] : undefined;
+}
+
+function isInvokable<T>(tool: T): tool is T & InvokableTool {
+  return typeof property(tool, 'invoke') === 'function';
+}
+
+/** For tools that another middleware provides: the rest of the chain is the operation. */
+async function handlerAsOperation<T>(
+  toolCall: { name: string; id?: string | undefined; args: Record<string, unknown> },
+  settings: Settings,
+  handler: () => Promise<T> | T,
+): Promise<T> {
+  const run = currentRunContext();
+  if (run === undefined) {
+    checkOutside(toolCall.name, settings.outside);
+    return handler();
+  }
+  const businessKey = settings.businessKey?.(toolCall.args);
+  const result = await execute<T>(run, {
+    ...currentSlot(run, { tool: toolCall.name, toolCallId: toolCall.id, businessKey }),
+    ...settings,
+    tool: toolCall.name,
+    args: toolCall.args,
+    toolCallId: toolCall.id,
+    businessKey,
+    run: handler,
+    signal: currentTaskSignal(),
+    leaseMs: settings.lease,
+    mayOutliveAbort: true,
+  });
+  const value = toolResult(result, {
+    toolName: toolCall.name,
+    responseFormat: undefined,
+    toolCallId: toolCall.id ?? '',
+    shared: businessKey !== undefined,
+  });
+  if (ToolMessage.isInstance(value) || isCommand(value)) return value as T;
+  throw new PerdureError('OPERATION_INVALID', `The result recorded for '${toolCall.name}' is no tool message.`, {
+    tool: toolCall.name,
+  });
+}
