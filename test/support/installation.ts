@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
+import { DefaultLogger, Runtime } from '@temporalio/worker';
 import { inject } from 'vitest';
 import { PerdureClient } from '../../src/client/client.ts';
 import { defineGraph } from '../../src/graph/define-graph.ts';
@@ -26,7 +27,17 @@ export type Installation = {
 /** Compiled graphs by name; each gets version 1. */
 export type TestGraphs = Record<string, unknown>;
 
+let quiet = false;
+
+/** Temporal's own log is for failures of tests only. */
+function quietTemporal(): void {
+  if (quiet) return;
+  quiet = true;
+  Runtime.install({ logger: new DefaultLogger('ERROR'), shutdownSignals: [] });
+}
+
 export async function openInstallation(prefix = 'test'): Promise<Installation> {
+  quietTemporal();
   const schema = `${prefix}-${randomUUID().slice(0, 8)}`;
   const database = openDatabase({ connectionString: inject('databaseUrl'), schema, max: 8 });
   await migrate(database);
