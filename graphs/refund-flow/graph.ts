@@ -17,7 +17,10 @@ const tryAgain = {
     maxAttempts: 3,
     initialInterval: 200,
     logWarning: false,
-    retryOn: (error: unknown) => error instanceof PaymentsUnavailableError,
+    // As the cause: of an operation whose fate could not be looked up just now.
+    retryOn: (error: unknown) =>
+      error instanceof PaymentsUnavailableError ||
+      (error instanceof Error && error.cause instanceof PaymentsUnavailableError),
   },
 };
 

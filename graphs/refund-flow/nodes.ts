@@ -1,14 +1,15 @@
 import type { RunnableConfig } from '@langchain/core/runnables';
 import { operation } from 'perdure';
+import { z } from 'zod';
 import { askForApproval } from './approval.ts';
 import { readClaim } from './claim.ts';
-import { showMoney } from './money.ts';
+import { type Money, showMoney } from './money.ts';
 import { paymentsAddress } from './payments-address.ts';
-import { paymentsAt } from './payments-client.ts';
+import { paymentsAt, type Refusal } from './payments-client.ts';
 import { APPROVAL_LIMITS, checkPolicy, DAYS_TO_ASK } from './policy.ts';
 import { type Outcome, writeReply } from './replies/write-reply.ts';
 import { refundKind } from './settings.ts';
-import type { RefundState, RefundUpdate } from './state.ts';
+import { type RefundDone, refundDone, type RefundState, type RefundUpdate } from './state.ts';
 import { parseTicket } from './ticket.ts';
 
 /** Takes the ticket in and finds out what it asks for. @throws TicketError when it is none. */
@@ -91,32 +92,30 @@ export async function issueRefund({
     reason: `${ticket.id}: ${decision.reason}`,
   };
   const url = await paymentsAddress();
-  const paid = await operation(
+  const paid: unknown = await operation(
     'issue_refund',
     {
       kind: refund_kind,
       // The order names the payment: planned again, by whatever way, it is still the same refund.
       key: `refund:${request.order_id}`,
       args: request,
-      ...(refund_kind === 'reconcilable'
-        ? { lookup: (operationId: string) => paymentsAt(url, fetch).findRefund(operationId) }
-        : {}),
+      // Asked for the kind `reconcilable` alone.
+      lookup: async (operationId) => {
+        const found = await paymentsAt(url, fetch).findRefund(operationId);
+        return found === undefined ? { happened: false } : { happened: true, result: found };
+      },
     },
     (call) => paymentsAt(url, call.fetch).refund(request),
   );
-  if ('refused' in paid)
+  const result = readResult(paid, request);
+  if ('refused' in result)
     return {
-      decision: { ...decision, outcome: 'refuse', reason: 'payment_refused', explanation: paid.refused },
-      log: { node: 'issue_refund', by: 'payments', did: `Said no: ${paid.refused}` },
+      decision: { ...decision, outcome: 'refuse', reason: 'payment_refused', explanation: result.refused },
+      log: { node: 'issue_refund', by: 'payments', did: `Said no: ${result.refused}` },
     };
-  const { id, amount, currency } = paid;
   return {
-    refund: { id, amount, currency },
-    log: {
-      node: 'issue_refund',
-      by: 'payments',
-      did: `Paid back ${showMoney({ amount, currency })} as ${id}.`,
-    },
+    refund: result,
+    log: { node: 'issue_refund', by: 'payments', did: `Paid back ${showMoney(result)} as ${result.id}.` },
   };
 }
 
@@ -145,6 +144,17 @@ export async function writeToCustomer({
     log: { node: 'write_to_customer', by: 'support', did: `Wrote to ${ticket.customer.email}: ${status}.` },
   };
 }
+
+/**
+ * What came of the refund: the service's answer, or what a person wrote who was asked whether it happened. Their
+ * yes may come without an id; the money is then what was asked for.
+ */
+function readResult(result: unknown, { amount, currency }: Money): Refusal | RefundDone {
+  const known = z.union([refusedResult, refundDone]).safeParse(result);
+  return known.success ? known.data : { id: 'as stated by a person', amount, currency };
+}
+
+const refusedResult = z.object({ refused: z.string() });
 
 /** What an earlier node has made sure of. */
 function known<T>(value: T | null, what: string): T {

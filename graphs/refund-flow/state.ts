@@ -10,6 +10,10 @@ import { claim, ticket } from './ticket.ts';
 const logEntry = z.object({ node: z.string(), by: z.string(), did: z.string() });
 export type LogEntry = z.infer<typeof logEntry>;
 
+/** Money that was paid back. */
+export const refundDone = z.object({ id: z.string(), amount: z.number(), currency: z.string() });
+export type RefundDone = z.infer<typeof refundDone>;
+
 /** The input is `{ ticket }`; each further field is written by one node. */
 export const refundState = new StateSchema({
   ticket,
@@ -24,7 +28,7 @@ export const refundState = new StateSchema({
   /** By `wait_for_human_approval`. */
   approval,
   /** By `issue_refund`. */
-  refund: z.object({ id: z.string(), amount: z.number(), currency: z.string() }),
+  refund: refundDone,
   /** By `write_to_customer`. */
   status: z.enum(['refunded', 'refused', 'rejected_by_reviewer']),
   /** By `write_to_customer`: what was sent. */
