@@ -1,7 +1,7 @@
 import type { RunnableConfig } from '@langchain/core/runnables';
 import { operation } from 'perdure';
 import { z } from 'zod';
-import { askForApproval } from './approval.ts';
+import { type Approval, askForApproval } from './approval.ts';
 import { readClaim } from './claim.ts';
 import { type Money, showMoney } from './money.ts';
 import { paymentsAddress } from './payments-address.ts';
@@ -127,11 +127,7 @@ export async function writeToCustomer({
   approval,
   refund,
 }: RefundState): Promise<RefundUpdate> {
-  const status: Outcome = refund
-    ? 'refunded'
-    : approval?.approved === false
-      ? 'rejected_by_reviewer'
-      : 'refused';
+  const status = outcomeOf(refund, approval);
   const reply = writeReply(ticket, claim, decision, status);
   const mail = { ticket_id: ticket.id, to: ticket.customer.email, text: reply };
   const url = await paymentsAddress();
@@ -145,13 +141,19 @@ export async function writeToCustomer({
   };
 }
 
+/** Fields of the state that no node has written yet are undefined, whatever the schema says. */
+function outcomeOf(refund: RefundDone | undefined, approval: Approval | undefined): Outcome {
+  if (refund !== undefined) return 'refunded';
+  return approval === undefined || approval.approved ? 'refused' : 'rejected_by_reviewer';
+}
+
 /**
  * What came of the refund: the service's answer, or what a person wrote who was asked whether it happened. Their
  * yes may come without an id; the money is then what was asked for.
  */
 function readResult(result: unknown, { amount, currency }: Money): Refusal | RefundDone {
-  const known = z.union([refusedResult, refundDone]).safeParse(result);
-  return known.success ? known.data : { id: 'as stated by a person', amount, currency };
+  const said = z.union([refusedResult, refundDone]).safeParse(result);
+  return said.success ? said.data : { id: 'as stated by a person', amount, currency };
 }
 
 const refusedResult = z.object({ refused: z.string() });

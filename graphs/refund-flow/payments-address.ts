@@ -28,7 +28,8 @@ async function startOwn(): Promise<{ url: string }> {
       `PAYMENTS_URL is not set and no payment service answers at ${DEFAULT_PAYMENTS_URL}. Start it as ` +
         'graphs/refund-flow/README.md says and set PAYMENTS_URL, or set DATABASE_URL, and the graph starts one itself.',
     );
-  const service = await startPayments({ databaseUrl });
+  // The kind `idempotent` promises that keys are honoured.
+  const service = await startPayments({ databaseUrl, behaviour: { honour_idempotency_key: true } });
   process.stderr.write(
     `refund-flow: PAYMENTS_URL is not set, so a payment service was started at ${service.url}\n`,
   );

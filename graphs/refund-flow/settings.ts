@@ -40,6 +40,6 @@ export function refundKind(configured: unknown, environment: Environment = proce
   if (value === undefined || value === '') return 'idempotent';
   const kind = REFUND_KINDS.find((known) => known === value);
   if (kind === undefined)
-    throw new SettingError(`${name}: '${String(value)}' is none of ${REFUND_KINDS.join(', ')}.`);
+    throw new SettingError(`${name}: ${JSON.stringify(value)} is none of ${REFUND_KINDS.join(', ')}.`);
   return kind;
 }

@@ -31,6 +31,8 @@ test.skipIf(taken)('without a service, one is started for this process, and once
   const [one, two] = await Promise.all([paymentsAddress(), paymentsAddress()]);
   expect(one).toBe(two);
   expect(await paymentsAddress()).toBe(one);
+  const acts: unknown = await fetch(`${one}/behaviour`).then((response) => response.json());
+  expect(acts).toMatchObject({ honour_idempotency_key: true });
   expect(await fetch(`${one}/orders/order-1042`).then((response) => response.status)).toBe(200);
 });
 
