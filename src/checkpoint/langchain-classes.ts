@@ -87,7 +87,8 @@ export function takeApart(value: Serializable): LangChainParts | undefined {
   let portable = message;
   for (const [name, before] of Object.entries(given)) {
     const now: unknown = name in value ? fields[name] : before;
-    if (now === undefined) continue;
+    // In LangChain's JSON of a message there is no undefined, and none is needed.
+    if (message && now === undefined) continue;
     kwargs[name] = now;
     portable &&= MESSAGE_FIELDS.has(name);
   }
