@@ -60,6 +60,8 @@ export async function stopProcess(
     if (!(await isAlive(record))) return;
     try {
       process.kill(record.pid, signal);
+      // A suspended process would take the signal only once it goes on.
+      process.kill(record.pid, 'SIGCONT');
     } catch (error) {
       if (codeOf(error) === 'ESRCH') return;
       throw new ServerStopError(

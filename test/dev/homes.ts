@@ -1,14 +1,14 @@
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import { removeHome, up, type RunningServers, type UpOptions } from '../../src/dev/index.ts';
+import { makeRunFolder } from './run-folders.ts';
 
 /** Servers that these tests don't look at need not be started. */
 export const NO_TEMPORAL = { temporalAddress: '127.0.0.1:1' };
@@ -18,8 +18,7 @@ export const isRoot = process.getuid?.() === 0;
 
 /** A folder that is gone after the test. */
 export function temporaryFolder(mode = 0o755): string {
-  const folder = mkdtempSync(join(tmpdir(), 'perdure-dev-'));
-  chmodSync(folder, mode);
+  const folder = makeRunFolder(Number(process.env['PERDURE_TEST_RUN'] ?? process.pid), mode);
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
