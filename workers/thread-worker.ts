@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
-import { NativeConnection, Worker, type WorkerOptions } from '@temporalio/worker';
+import { NativeConnection, Worker, bundleWorkflowCode, type WorkflowBundleOption } from '@temporalio/worker';
 import { createThreadActivities } from '../src/activities/thread-activities.ts';
 import { PerdureSaver } from '../src/checkpoint/saver.ts';
 import type { TemporalSettings } from '../src/config/config.ts';
@@ -30,6 +30,8 @@ export type ThreadWorkerOptions = {
   maxCachedWorkflows: number;
   segmentBudgetMs: number;
   logger: Logger;
+  /** The bundled workflow code. Default: what the build made, or, run from source, a bundle made now. */
+  workflowBundle?: WorkflowBundleOption;
 };
 
 export type ThreadWorker = {
@@ -80,10 +82,11 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       runSegment: createSegmentRunner({ database, graphs, saver: new PerdureSaver(database), workerId: id, budgetMs: options.segmentBudgetMs }),
       draining: draining.signal,
     });
+    const workflowBundle = options.workflowBundle ?? (await workflowCode());
     const workers = await Promise.all(
       graphs.all().map((graph) =>
         Worker.create({
-          ...workflowCode(),
+          workflowBundle,
           connection: connections.native,
           namespace: options.temporal.namespace,
           taskQueue: graphTaskQueue(schema, graph.name, graph.version),
@@ -146,9 +149,11 @@ async function connectTemporal(options: ThreadWorkerOptions): Promise<{ native: 
   }
 }
 
-/** The bundle that the build made, or, run from source, the workflow code itself. */
-function workflowCode(): Pick<WorkerOptions, 'workflowBundle' | 'workflowsPath'> {
+/** The bundle that the build made, or, run from source, one made of the workflow code itself. */
+async function workflowCode(): Promise<WorkflowBundleOption> {
   const built = fileURLToPath(new URL('../workflow-bundle/bundle.js', import.meta.url));
-  if (existsSync(built)) return { workflowBundle: { codePath: built } };
-  return { workflowsPath: fileURLToPath(new URL('../src/workflows/index.ts', import.meta.url)) };
+  if (existsSync(built)) return { codePath: built };
+  return bundleWorkflowCode({ workflowsPath: fileURLToPath(new URL('../src/workflows/index.ts', import.meta.url)), logger: SILENT });
 }
+
+const SILENT = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} };

@@ -9,6 +9,7 @@ import { GraphRegistry } from '../../src/graph/registry.ts';
 import { openDatabase, quoteIdentifier, type Database } from '../../src/postgres/database.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 import { createLogger } from '../../src/telemetry/log.ts';
+import { workflowBundle } from './workflow-bundle.ts';
 import { startThreadWorker, type ThreadWorker } from '../../workers/thread-worker.ts';
 
 /** A migrated schema of its own, a client, and workers inside this process on demand. */
@@ -70,6 +71,7 @@ export async function openInstallation(prefix = 'test'): Promise<Installation> {
         maxCachedWorkflows: options.maxCachedWorkflows ?? 50,
         segmentBudgetMs: options.segmentBudgetMs ?? 600_000,
         logger: createLogger('error'),
+        workflowBundle: await workflowBundle(),
       });
       workers.push(worker);
       return worker;
