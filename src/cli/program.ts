@@ -1,0 +1,220 @@
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { perform, type CommonOptions, type Host, type Work } from './session.ts';
+
+// Commands import their work when they are called, so that --help costs no more than this file.
+
+export type Program = { command: Command; /** The exit status of the command that ran. */ status(): number | undefined };
+
+/** Every command, its options and the words that teach it. */
+export function createProgram(host: Host, version: string): Program {
+  let status: number | undefined;
+  const start = async (command: Command, work: Work) => {
+    status = await perform(host, command.optsWithGlobals<CommonOptions>(), work);
+  };
+  const program = new Command('perdure')
+    .description('Runs LangGraph.js graphs as long-lived, crash-proof programs: Temporal owns execution, Postgres holds state.')
+    .version(version, '-V, --version', 'show the version')
+    .enablePositionalOptions()
+    .showSuggestionAfterError()
+    .addHelpText('after', OVERVIEW);
+  addCommon(program);
+  addServerCommands(program, start);
+  addRunCommands(program, start);
+  addThreadCommands(program, start);
+  addOperationCommands(program, start);
+  return { command: program, status: () => status };
+}
+
+type Start = (command: Command, work: Work) => Promise<void>;
+
+const OVERVIEW = `
+Examples:
+  $ perdure up                                                 start Postgres, Temporal and a worker
+  $ perdure run refund-flow --input ticket.json                run a graph of langgraph.json
+  $ perdure approvals                                          see what waits for a person
+  $ perdure resume THREAD --interrupt ID --value '{"ok":true}' answer, and go on
+  $ perdure down                                               stop what runs here; the data stays
+
+Which project: the nearest langgraph.json from here upward, or --project. Its data lies beside it in .perdure
+(PERDURE_HOME moves it). DATABASE_URL and TEMPORAL_ADDRESS point to servers of your own.
+
+What starts what: up, run and resume start servers and a worker where they don't run; cancel, migrate and
+operations resolve start servers (the last a worker too). threads, thread, approvals, history, operations and
+doctor only look: where nothing runs they say so.
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 waiting for a person.`;
+
+function addCommon(command: Command): Command {
+  return command
+    .option('--json', 'print one JSON document on stdout, and nothing else there')
+    .option('--project <path>', 'the langgraph.json, or its folder (default: the nearest from here upward)');
+}
+
+function examples(...lines: string[]): string {
+  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`;
+}
+
+function wholeNumber(max: number) {
+  return (text: string) => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < 1 || value > max) throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
+    return value;
+  };
+}
+
+const limit = (what: string, standard: number) => new Option('--limit <n>', `${what} at most`).argParser(wholeNumber(10_000)).default(standard);
+const noWorker = () => new Option('--no-worker', 'start no worker here');
+const showSecrets = () => new Option('--show-secrets', 'show passwords');
+
+function addServerCommands(program: Command, start: Start): void {
+  addCommon(program.command('up'))
+    .summary('start Postgres, Temporal and a worker')
+    .description(
+      'Starts Postgres and Temporal on this machine (unless DATABASE_URL and TEMPORAL_ADDRESS name others), sets up the schema, and starts a worker for the graphs of langgraph.json. What runs already is left alone; a worker with old code is replaced.',
+    )
+    .addOption(noWorker())
+    .addOption(showSecrets())
+    .addHelpText('after', examples('perdure up', 'perdure up --no-worker --json'))
+    .action(async (options: { worker: boolean; showSecrets?: boolean }, command: Command) =>
+      start(command, async (session) => (await import('./server-commands.ts')).startAll(session, options)),
+    );
+  addCommon(program.command('down'))
+    .summary('stop what was started here')
+    .description('Stops the workers of this home (they hand over what they have in hand) and its servers. Data stays, runs in flight go on with the next up.')
+    .addHelpText('after', examples('perdure down'))
+    .action(async (_: unknown, command: Command) => start(command, async (session) => (await import('./server-commands.ts')).stopAll(session)));
+  addCommon(program.command('doctor'))
+    .summary('look for what is wrong')
+    .description('Checks Node, langgraph.json, that each graph loads and is not changed under an old version, both servers, the schema, and that every waiting thread has a worker. Starts and changes nothing. Exit status 0 when all is well, else 1.')
+    .addOption(showSecrets())
+    .addHelpText('after', examples('perdure doctor', 'perdure doctor --json --show-secrets'))
+    .action(async (options: { showSecrets?: boolean }, command: Command) =>
+      start(command, async (session) => (await import('./doctor-command.ts')).examine(session, options)),
+    );
+  addCommon(program.command('migrate'))
+    .summary('set up the schema, or bring it up to date')
+    .description('Applies migrations that the schema (PERDURE_SCHEMA) lacks. up, run and resume do so by themselves.')
+    .addHelpText('after', examples('perdure migrate', 'DATABASE_URL=postgres://... perdure migrate --json'))
+    .action(async (_: unknown, command: Command) => start(command, async (session) => (await import('./server-commands.ts')).migrateSchema(session)));
+}
+
+function addRunCommands(program: Command, start: Start): void {
+  addCommon(program.command('run'))
+    .summary('run a graph')
+    .description(
+      'Runs a graph of langgraph.json on a new or an old thread and waits for the end: its output, or the question it asks. Ctrl-C ends the waiting, not the run.',
+    )
+    .addArgument(new Argument('<graph>', 'its name in langgraph.json'))
+    .requiredOption('--input <input>', "a file, '-' for stdin, or JSON text that begins with {, [ or \"")
+    .option('--thread <id>', 'the thread to run on (default: a new one)')
+    .option('--version <version>', "the graph's version (default: the thread's own, for a new thread that of langgraph.json)")
+    .option('--config <config>', "a file or JSON text: recursion_limit, configurable, context, metadata, tags, interrupt_before, interrupt_after, max_concurrency")
+    .addOption(new Option('--strategy <strategy>', 'what to do while the thread is busy').choices(['enqueue', 'reject']))
+    .option('--detach', 'return as soon as the run is recorded')
+    .addOption(noWorker())
+    .addHelpText(
+      'after',
+      `${examples(
+        'perdure run refund-flow --input ticket.json',
+        `perdure run agent --input '{"messages":[{"role":"user","content":"Where is my order?"}]}' --thread mira`,
+        'generate-ticket | perdure run refund-flow --input - --detach --json',
+        'perdure run agent --input question.json --config \'{"recursion_limit":50}\'',
+      )}\n\nWith --detach --no-worker the run is recorded, and done once a worker comes up.\nExit status: 0 success, 1 error or cancelled, 2 wrong usage or input, 3 waiting for a person.`,
+    )
+    .action(async (graph: string, options: import('./run-command.ts').RunOptions, command: Command) =>
+      start(command, async (session) => (await import('./run-command.ts')).runGraph(session, graph, options)),
+    );
+  addCommon(program.command('resume'))
+    .summary('answer a question, and go on')
+    .description(
+      'Gives the answer to what a thread asks, lets it go on and waits for the end. Without --value: goes on after a static interrupt (interrupt_before, interrupt_after).',
+    )
+    .argument('<thread>', 'the thread that waits')
+    .option('--interrupt <id>', 'which question (may be left out when only one is pending)')
+    .option('--value <json>', "the answer, as JSON text: '{\"approved\":true}', '\"yes\"', 'true'")
+    .option('--detach', 'return as soon as the answer is recorded')
+    .addOption(noWorker())
+    .addHelpText(
+      'after',
+      `${examples(
+        `perdure resume mira --value '{"approved":true}'`,
+        `perdure resume mira --interrupt 6a9f6c1b5d1c5b5e --value '"yes"' --json`,
+        'perdure resume mira',
+      )}\n\nOf two answers to one question the first counts; the other is told who gave it.\nExit status: as of run.`,
+    )
+    .action(async (thread: string, options: import('./resume-command.ts').ResumeOptions, command: Command) =>
+      start(command, async (session) => (await import('./resume-command.ts')).resumeThread(session, thread, options)),
+    );
+  addCommon(program.command('cancel'))
+    .summary('end what a thread has under way')
+    .description('Cancels queued runs and withdraws questions at once; a run that a worker has in hand ends as soon as its worker has heard.')
+    .argument('<thread>')
+    .addHelpText('after', examples('perdure cancel mira'))
+    .action(async (thread: string, _: unknown, command: Command) =>
+      start(command, async (session) => (await import('./thread-commands.ts')).cancel(session, thread)),
+    );
+}
+
+function addThreadCommands(program: Command, start: Start): void {
+  addCommon(program.command('threads'))
+    .summary('list threads')
+    .description('Lists threads, the newest change first.')
+    .addOption(new Option('--status <status>', 'only these').choices(['idle', 'busy', 'interrupted', 'error']))
+    .option('--graph <name>', 'only threads of this graph')
+    .addOption(limit('threads', 50))
+    .addHelpText('after', examples('perdure threads', 'perdure threads --status interrupted --graph refund-flow --json'))
+    .action(async (options: import('./thread-commands.ts').ThreadsOptions, command: Command) =>
+      start(command, async (session) => (await import('./thread-commands.ts')).showThreads(session, options)),
+    );
+  addCommon(program.command('thread'))
+    .summary('show one thread')
+    .description('Shows the status of a thread, what comes next, its newest runs and the questions it asks.')
+    .argument('<thread>')
+    .addHelpText('after', examples('perdure thread mira'))
+    .action(async (thread: string, _: unknown, command: Command) =>
+      start(command, async (session) => (await import('./thread-commands.ts')).showThread(session, thread)),
+    );
+  addCommon(program.command('approvals'))
+    .summary('list what waits for a person')
+    .description('Lists the pending questions of all threads, the oldest first.')
+    .option('--thread <id>', 'only those of this thread')
+    .addOption(limit('questions', 50))
+    .addHelpText('after', examples('perdure approvals', 'perdure approvals --thread mira --json'))
+    .action(async (options: { thread?: string; limit: number }, command: Command) =>
+      start(command, async (session) => (await import('./thread-commands.ts')).showApprovals(session, options)),
+    );
+  addCommon(program.command('history'))
+    .summary('list the checkpoints of a thread')
+    .description('Lists the checkpoints of a thread, the newest first.')
+    .argument('<thread>')
+    .addOption(limit('checkpoints', 50))
+    .addHelpText('after', examples('perdure history mira', 'perdure history mira --limit 5 --json'))
+    .action(async (thread: string, options: { limit: number }, command: Command) =>
+      start(command, async (session) => (await import('./thread-commands.ts')).showHistory(session, thread, options)),
+    );
+}
+
+function addOperationCommands(program: Command, start: Start): void {
+  const operations = addCommon(program.command('operations'))
+    .summary('list side effects, and say what became of unknown ones')
+    .description('Lists operations (the side effects of tools) of one thread or all.')
+    .enablePositionalOptions()
+    .argument('[thread]', 'only those of this thread')
+    .addOption(new Option('--status <status>', 'only these').choices(['pending', 'running', 'succeeded', 'failed', 'unknown']))
+    .addOption(limit('operations', 50))
+    .addHelpText('after', examples('perdure operations', 'perdure operations mira', 'perdure operations --status unknown --json'))
+    .action(async (thread: string | undefined, options: import('./operation-commands.ts').OperationsOptions, command: Command) =>
+      start(command, async (session) => (await import('./operation-commands.ts')).showOperations(session, thread, options)),
+    );
+  addCommon(operations.command('resolve'))
+    .summary('say what became of an operation')
+    .description('Says whether an operation happened whose fate is unknown, after looking on the far side. The thread that waits for it goes on.')
+    .argument('<id>', 'the operation_id')
+    .option('--happened <json>', 'it did: its result, as JSON text')
+    .option('--retry', 'it did not: run it again')
+    .addOption(noWorker())
+    .addHelpText('after', examples(`perdure operations resolve refund:order-1042 --happened '{"refund_id":"r-77"}'`, 'perdure operations resolve refund:order-1042 --retry'))
+    .action(async (id: string, options: import('./operation-commands.ts').ResolveOptions, command: Command) =>
+      start(command, async (session) => (await import('./operation-commands.ts')).resolveOperation(session, id, options)),
+    );
+}

@@ -1,0 +1,98 @@
+import { maskPassword } from '../config/config.ts';
+import { down, type RunningServer } from '../dev/index.ts';
+import { openDatabase } from '../postgres/database.ts';
+import { migrate } from '../postgres/migrate.ts';
+import { EXIT } from './exit-status.ts';
+import { ensureWorker, stopWorkers } from './local-workers.ts';
+import { findProject, readProject } from '../graph/langgraph-json.ts';
+import { projectFile, settingsIn, startServers } from './project-context.ts';
+import { migrateIfNeeded } from './schema-state.ts';
+import { dirname } from 'node:path';
+import type { Session } from './session.ts';
+import { isPerdureError } from '../contracts/errors.ts';
+
+export type UpOptions = { worker: boolean; showSecrets?: boolean };
+
+/** Starts servers and a worker, whatever of them doesn't run. */
+export async function startAll(session: Session, options: UpOptions): Promise<number> {
+  const { project, config, env } = await session.settings();
+  const progress = await session.output.progress();
+  const servers = await startServers(config, progress);
+  const database = openDatabase({ connectionString: servers.databaseUrl, schema: config.schema, max: 2 });
+  const started = await (async () => {
+    const migrations = await migrateIfNeeded(database, progress);
+    const need = project && options.worker ? { project, config, servers, database, env, cwd: session.cwd, onProgress: progress } : undefined;
+    return { migrations, worker: need ? await ensureWorker(need) : undefined };
+  })().finally(() => database.close());
+  const { running } = servers;
+  const worker = started.worker && 'worker' in started.worker ? { ...started.worker.worker, started: started.worker.started } : undefined;
+  const document = {
+    home: config.home,
+    project: project?.file ?? null,
+    database_url: options.showSecrets === true ? servers.databaseUrl : maskPassword(servers.databaseUrl),
+    schema: config.schema,
+    temporal_address: servers.temporal.address,
+    temporal_namespace: servers.temporal.namespace,
+    temporal_ui_url: running.temporalUiUrl ?? null,
+    postgres: running.postgres,
+    temporal: running.temporal,
+    migrations: started.migrations,
+    worker: worker ? { pid: worker.pid, started: worker.started, serves: worker.serves, log: worker.log } : null,
+  };
+  session.output.result(document, ({ bold }) =>
+    [
+      `${bold('Postgres')}  ${document.database_url} (${how(running.postgres)})`,
+      `${bold('Temporal')}  ${document.temporal_address}, namespace ${document.temporal_namespace} (${how(running.temporal)})`,
+      ...(running.temporalUiUrl ? [`          see it work: ${running.temporalUiUrl}`] : []),
+      worker
+        ? `${bold('Worker')}    pid ${worker.pid} (${worker.started}) serves ${worker.serves.map(({ graph, version }) => `${graph}@${version}`).join(', ')}`
+        : `${bold('Worker')}    none: ${project ? 'as you wish' : 'there is no langgraph.json here or above'}`,
+      `${bold('Home')}      ${config.home}`,
+      '',
+      `Stop it all: ${session.commandLine('down')}`,
+    ].join('\n'),
+  );
+  return EXIT.done;
+}
+
+function how(server: RunningServer): string {
+  if (server.started === 'external') return 'yours';
+  return `pid ${server.pid}, ${server.started === 'now' ? 'started now' : 'ran already'}`;
+}
+
+/** Stops workers, then servers. A broken langgraph.json is no obstacle. */
+export async function stopAll(session: Session): Promise<number> {
+  const place = session.place();
+  const file = place.projectOption === undefined ? findProject(place.cwd) : projectFile(place);
+  const config = settingsIn(place, file === undefined ? undefined : dirname(file), environmentOf(file));
+  const progress = await session.output.progress();
+  const workers = await stopWorkers(config.home, progress);
+  const { stopped } = await down({ home: config.home, onProgress: progress });
+  const all = [...workers.map((pid) => ({ name: 'worker', pid })), ...stopped];
+  session.output.result({ home: config.home, stopped: all }, () =>
+    all.length === 0 ? `nothing of ${config.home} was running` : `stopped: ${all.map(({ name, pid }) => `${name} (pid ${pid})`).join(', ')}. Data stays in ${config.home}.`,
+  );
+  return EXIT.done;
+}
+
+/** What may say where the home is; nothing when the file is broken, which is not this command's business. */
+function environmentOf(file: string | undefined): Record<string, string> {
+  try {
+    return file === undefined ? {} : readProject(file).env;
+  } catch (error) {
+    if (isPerdureError(error, 'CONFIG_INVALID')) return {};
+    throw error;
+  }
+}
+
+export async function migrateSchema(session: Session): Promise<number> {
+  const { config } = await session.settings();
+  const progress = await session.output.progress();
+  const { databaseUrl } = await startServers(config, progress);
+  const database = openDatabase({ connectionString: databaseUrl, schema: config.schema, max: 2 });
+  const report = await migrate(database).finally(() => database.close());
+  session.output.result(report, () =>
+    report.applied.length === 0 ? `schema '${report.schema}' is up to date` : `schema '${report.schema}': applied ${report.applied.join(', ')}`,
+  );
+  return EXIT.done;
+}

@@ -1,0 +1,64 @@
+import type { ErrorRecord } from '../contracts/json.ts';
+import type { RunResult, RunStatus } from '../contracts/runs.ts';
+import { EXIT } from './exit-status.ts';
+import { plain } from './output.ts';
+import type { Session } from './session.ts';
+
+/** Prints how a run ended. @returns the exit status that says the same. */
+export function showRun(session: Session, result: RunResult): number {
+  session.output.result(result, ({ bold, green, yellow, red }) => {
+    const where = `thread ${bold(plain(result.thread_id))}, ${result.graph}@${result.version}, run ${result.run_id}`;
+    switch (result.status) {
+      case 'success':
+        return `${green('done')}: ${where}\n${plain(JSON.stringify(result.values, null, 2))}`;
+      case 'interrupted':
+        return `${yellow('waiting')}: ${where}\n${questions(session, result)}`;
+      case 'error':
+        return `${red('failed')}: ${where}\n${plain(errorLine(result.error))}`;
+      case 'cancelled':
+        return `${red('cancelled')}: ${where}`;
+      default:
+        return `${result.status}: ${where}\nFollow it: ${session.commandLine('thread', result.thread_id)}`;
+    }
+  });
+  return statusOf(result.status);
+}
+
+/** Ends that are not `pending`: those say only that the run was taken. */
+function statusOf(status: RunStatus): number {
+  if (status === 'interrupted') return EXIT.waiting;
+  return status === 'error' || status === 'cancelled' ? EXIT.failed : EXIT.done;
+}
+
+function questions(session: Session, { thread_id, interrupts = [], next = [] }: RunResult): string {
+  if (interrupts.length === 0)
+    return `It stopped before or after a node, as it was told to. Next: ${next.join(', ') || 'nothing'}.\nGo on: ${resumeLine(session, thread_id)}`;
+  return interrupts
+    .map(({ id, node, value, kind }) =>
+      [
+        kind === 'operation' ? `${node} does not know whether its effect happened:` : `${node} asks:`,
+        indented(plain(typeof value === 'string' ? value : JSON.stringify(value, null, 2))),
+        `Answer: ${resumeLine(session, thread_id, id, kind)}`,
+        ...(kind === 'operation' ? [`    or: ${resumeLine(session, thread_id, id, kind, `'{"retry": true}'`)}`] : []),
+      ].join('\n'),
+    )
+    .join('\n\n');
+}
+
+/** The command that answers, ready to be pasted; the answer itself is the reader's. */
+export function resumeLine(session: Session, threadId: string, interruptId?: string, kind?: string, answer?: string): string {
+  const value = answer ?? (kind === 'operation' ? `'{"happened": RESULT}'` : `'JSON'`);
+  const options = interruptId === undefined ? '' : ` --interrupt ${interruptId} --value ${value}`;
+  // A thread id that looks like an option has to come last, after --.
+  if (threadId.startsWith('-')) return `${session.commandLine('resume')}${options} ${session.commandLine('--', threadId).slice('perdure '.length)}`;
+  return `${session.commandLine('resume', threadId)}${options}`;
+}
+
+export function errorLine(error: ErrorRecord | undefined): string {
+  if (!error) return 'no reason is on record';
+  return `${error.node === undefined ? '' : `in ${error.node}: `}${error.name}: ${error.message}`;
+}
+
+function indented(text: string): string {
+  return text.replace(/^/gm, '    ');
+}

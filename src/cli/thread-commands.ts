@@ -1,0 +1,111 @@
+import { readHistory } from '../client/history.ts';
+import { checkThreadId } from './thread-id.ts';
+import { EXIT } from './exit-status.ts';
+import { plain } from './output.ts';
+import { withDatabase, withRuntime } from './runtime.ts';
+import type { Session } from './session.ts';
+import { errorLine, resumeLine } from './show-run.ts';
+import { cell, table, time } from './table.ts';
+import { listInterrupts, listRuns, listThreads, readRun, readThread } from '../threads/views.ts';
+
+export type ThreadsOptions = { status?: string; graph?: string; limit: number };
+
+export async function showThreads(session: Session, options: ThreadsOptions): Promise<number> {
+  const threads = await withDatabase(session, (database, tenant) => listThreads(database, tenant, options));
+  session.output.result({ threads }, () =>
+    table(
+      ['THREAD', 'GRAPH', 'STATUS', 'QUESTIONS', 'CHANGED'],
+      threads.map((thread) => [thread.thread_id, `${thread.graph}@${thread.version}`, thread.status, thread.pending_interrupts || '', time(thread.updated_at)]),
+      'no threads',
+    ),
+  );
+  return EXIT.done;
+}
+
+/** How many runs of a thread are shown, newest first. */
+const SHOWN_RUNS = 20;
+const SHOWN_INTERRUPTS = 1_000;
+
+export async function showThread(session: Session, threadId: string): Promise<number> {
+  checkThreadId(threadId);
+  const shown = await withDatabase(session, async (database, tenant) => {
+    const thread = await readThread(database, tenant, threadId);
+    const runs = await listRuns(database, tenant, threadId, SHOWN_RUNS);
+    const interrupts = await listInterrupts(database, tenant, { thread_id: threadId, status: 'pending', limit: SHOWN_INTERRUPTS });
+    const [last] = runs;
+    const next = thread.status === 'interrupted' && last ? ((await readRun(database, tenant, last.run_id)).next ?? []) : [];
+    return { ...thread, next, interrupts, runs };
+  });
+  session.output.result(shown, ({ bold }) => {
+    const lines = [`thread ${bold(plain(shown.thread_id))}: ${shown.status}, ${shown.graph}@${shown.version}, since ${time(shown.created_at)}`];
+    if (shown.next.length > 0) lines.push(`next: ${shown.next.join(', ')}`);
+    lines.push(
+      '',
+      table(
+        ['RUN', 'KIND', 'STATUS', 'ASKED', 'ENDED', 'ERROR'],
+        shown.runs.map((run) => [run.run_id, run.kind, run.status, time(run.created_at), time(run.finished_at), run.error ? cell(errorLine(run.error)) : '']),
+        'no runs',
+      ),
+    );
+    for (const { id, node, value, kind } of shown.interrupts)
+      lines.push('', `${node} asks: ${plain(cell(value))}`, `Answer: ${resumeLine(session, threadId, id, kind)}`);
+    if (shown.status === 'interrupted' && shown.interrupts.length === 0) lines.push('', `Go on: ${resumeLine(session, threadId)}`);
+    return lines.join('\n');
+  });
+  return EXIT.done;
+}
+
+export async function showApprovals(session: Session, options: { thread?: string; limit: number }): Promise<number> {
+  const interrupts = await withDatabase(session, async (database, tenant) => {
+    if (options.thread !== undefined) await readThread(database, tenant, options.thread);
+    return listInterrupts(database, tenant, {
+      status: 'pending',
+      limit: options.limit,
+      ...(options.thread === undefined ? {} : { thread_id: options.thread }),
+    });
+  });
+  session.output.result({ interrupts }, () => {
+    const rows = interrupts.map(({ thread_id, node, id, value, created_at }) => [thread_id, node, id, time(created_at), cell(value)]);
+    const list = table(['THREAD', 'NODE', 'INTERRUPT', 'ASKED', 'QUESTION'], rows, 'nothing waits for a person');
+    const [first] = interrupts;
+    return first ? `${list}\n\nAnswer: ${resumeLine(session, first.thread_id, first.id, first.kind)}` : list;
+  });
+  return EXIT.done;
+}
+
+export async function showHistory(session: Session, threadId: string, { limit }: { limit: number }): Promise<number> {
+  checkThreadId(threadId);
+  const checkpoints = await withDatabase(session, (database, tenant) => readHistory(database, tenant, threadId, limit));
+  session.output.result({ thread_id: threadId, checkpoints }, () =>
+    table(
+      ['STEP', 'CHECKPOINT', 'MADE', 'SOURCE', 'VERSION', 'NEXT'],
+      checkpoints.map((entry) => [
+        entry.superstep,
+        entry.checkpoint_id,
+        time(entry.created_at),
+        entry.source,
+        entry.graph_version,
+        entry.pending_tasks.join(', '),
+      ]),
+      'no checkpoints yet',
+    ),
+  );
+  return EXIT.done;
+}
+
+export async function cancel(session: Session, threadId: string): Promise<number> {
+  checkThreadId(threadId);
+  const settings = await session.settings();
+  const progress = await session.output.progress();
+  const cancelled = await withRuntime(session, settings, progress, ({ client }) => client.cancel(threadId));
+  session.output.result(cancelled, () => {
+    const { cancelled_runs, stopping_run, withdrawn_interrupts } = cancelled;
+    const done = [
+      ...(stopping_run === null ? [] : [`run ${stopping_run} stops as soon as its worker has heard`]),
+      ...(cancelled_runs.length === 0 ? [] : [`cancelled: ${cancelled_runs.join(', ')}`]),
+      ...(withdrawn_interrupts.length === 0 ? [] : [`no longer asked: ${withdrawn_interrupts.join(', ')}`]),
+    ];
+    return done.length === 0 ? 'nothing was under way' : done.join('\n');
+  });
+  return EXIT.done;
+}
