@@ -1,5 +1,6 @@
+import { setMaxListeners } from 'node:events';
 import { isGraphBubbleUp } from '@langchain/langgraph';
-import { PerdureError } from '../contracts/errors.ts';
+import { isPerdureError, PerdureError } from '../contracts/errors.ts';
 import { toErrorRecord, type ErrorRecord } from '../contracts/json.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
 import { askPerson } from './ask-person.ts';
@@ -33,7 +34,10 @@ export async function runClaimed<T>(
   const lease = new Lease(run, claim.operationId, claim.leaseToken, claim.leaseMs);
   const stop = linkedController([run.signal, options.signal]);
   const operation = runningOperation(claim.operationId, stop.signal);
-  lease.keep((reason) => stop.abort(reason));
+  lease.keep((reason) => {
+    stop.abort(reason);
+    if (isPerdureError(reason, 'FENCE_STALE')) run.fail(reason);
+  });
   try {
     if (stop.signal.aborted) {
       await lease.release();
@@ -145,6 +149,8 @@ function linkedController(signals: readonly (AbortSignal | undefined)[]): {
     if (signal === undefined) return () => undefined;
     const listener = (): void => controller.abort(signal.reason);
     if (signal.aborted) listener();
+    // A run's signal has one listener for every operation at work; Node warns of the eleventh.
+    setMaxListeners(0, signal);
     signal.addEventListener('abort', listener, { once: true });
     return () => signal.removeEventListener('abort', listener);
   });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { OperationConflictError, OperationUnknownError, StaleFenceError } from '../contracts/errors.ts';
+import { isPerdureError, OperationConflictError, OperationUnknownError, StaleFenceError } from '../contracts/errors.ts';
 import type { EffectKind } from '../contracts/operations.ts';
 import { askPerson } from './ask-person.ts';
 import { resultLost, runClaimed, type AttemptOptions } from './attempt.ts';
@@ -53,6 +53,16 @@ export type OperationResult<T> = { recorded: false; value: T } | { recorded: tru
  * @throws GraphInterrupt when a person has to say what became of the operation.
  */
 export async function execute<T>(run: RunContext, request: OperationRequest<T>): Promise<OperationResult<T>> {
+  try {
+    return await settle(run, request);
+  } catch (error) {
+    // These end the attempt, though an agent would hand them to its model as the tool's error.
+    if (isPerdureError(error, 'FENCE_STALE') || isPerdureError(error, 'STORAGE_UNAVAILABLE')) run.fail(error);
+    throw error;
+  }
+}
+
+async function settle<T>(run: RunContext, request: OperationRequest<T>): Promise<OperationResult<T>> {
   const args = argumentsJson(request.args);
   const claim: ClaimRequest = {
     operationId: request.operationId,
