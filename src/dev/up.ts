@@ -55,6 +55,8 @@ export interface RunningServers {
  * Starts Postgres and Temporal for this home, or finds them running, and returns once both answer. They are
  * detached: they go on when this process ends, until `down`. Of two calls at the same moment the second waits and
  * reports what the first started. When one server can't be started, one that this call started is stopped again.
+ * Time limits: 120 s until a new Postgres answers (it may have a crash to recover from), 90 s for a new Temporal, 20 s
+ * for a server that runs already, 20 minutes for another process that holds the home's lock.
  * @throws ServerStartError, TemporalNotFoundError, HomeLockedError, HomeUnusableError
  */
 export async function up(options: UpOptions): Promise<RunningServers> {
