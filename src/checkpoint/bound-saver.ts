@@ -38,7 +38,12 @@ export class BoundSaver extends BaseCheckpointSaver {
   #stateVersion: number;
   #failure: Error | undefined;
 
-  constructor(attempt: Attempt, reader: CheckpointReader, writer: CheckpointWriter, serde: SerializerProtocol) {
+  constructor(
+    attempt: Attempt,
+    reader: CheckpointReader,
+    writer: CheckpointWriter,
+    serde: SerializerProtocol,
+  ) {
     super(serde);
     this.#attempt = attempt;
     this.#reader = reader;
@@ -73,9 +78,16 @@ export class BoundSaver extends BaseCheckpointSaver {
   isAsked(interruptId: string, origin: InterruptOrigin): Promise<boolean> {
     return this.#watch(async () => {
       const { checkpointNs, checkpointId, taskId } = origin;
-      const writes = await this.#reader.taskWrites(this.#attempt.threadId, checkpointNs, checkpointId, taskId);
+      const writes = await this.#reader.taskWrites(
+        this.#attempt.threadId,
+        checkpointNs,
+        checkpointId,
+        taskId,
+      );
       if (writes.some(([, channel]) => isResult(taskId, channel))) return false;
-      return writes.some(([, channel, value]) => channel === INTERRUPT && interruptIds(value).includes(interruptId));
+      return writes.some(
+        ([, channel, value]) => channel === INTERRUPT && interruptIds(value).includes(interruptId),
+      );
     });
   }
 
@@ -83,12 +95,16 @@ export class BoundSaver extends BaseCheckpointSaver {
     return this.#watch(async () => {
       const tuple = await this.#reader.getTuple(config);
       const ns: unknown = config.configurable?.checkpoint_ns;
-      if (tuple && tuple.config.configurable?.thread_id === this.#attempt.threadId) this.#progress.loaded(typeof ns === 'string' ? ns : '', tuple);
+      if (tuple && tuple.config.configurable?.thread_id === this.#attempt.threadId)
+        this.#progress.loaded(typeof ns === 'string' ? ns : '', tuple);
       return tuple;
     });
   }
 
-  override async *list(config: Configurable, options?: CheckpointListOptions): AsyncGenerator<CheckpointTuple> {
+  override async *list(
+    config: Configurable,
+    options?: CheckpointListOptions,
+  ): AsyncGenerator<CheckpointTuple> {
     try {
       yield* this.#reader.list(config, options);
     } catch (error) {
@@ -96,7 +112,10 @@ export class BoundSaver extends BaseCheckpointSaver {
     }
   }
 
-  override getDeltaChannelHistory(options: { config: Configurable; channels: string[] }): Promise<Record<string, DeltaChannelHistory>> {
+  override getDeltaChannelHistory(options: {
+    config: Configurable;
+    channels: string[];
+  }): Promise<Record<string, DeltaChannelHistory>> {
     return this.#watch(() => this.#reader.deltaHistory(options.config, options.channels));
   }
 
@@ -109,12 +128,26 @@ export class BoundSaver extends BaseCheckpointSaver {
    * @throws StaleFenceError when a newer attempt holds the thread; ThreadDeletedError; ParentCheckpointError when it
    *   was not made from the thread's newest checkpoint; UnserializableValueError; StorageUnavailableError.
    */
-  override put(config: Configurable, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<Configurable> {
-    return this.#watch(() => this.#put(config, checkpoint, metadata, newVersions));
+  override put(
+    config: Configurable,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<Configurable> {
+    return this.#watch(() => {
+      const { ns, parentId } = this.#place(config);
+      const put = () => this.#put(ns, parentId, checkpoint, metadata, newVersions);
+      return ns === '' ? this.#held.during(put) : put();
+    });
   }
 
-  async #put(config: Configurable, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<Configurable> {
-    const { ns, parentId } = this.#place(config);
+  async #put(
+    ns: string,
+    parentId: string | null,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<Configurable> {
     const root = ns === '';
     checkId('checkpoint.id', checkpoint.id);
     const repeated = root && checkpoint.id === this.#head;
@@ -123,6 +156,8 @@ export class BoundSaver extends BaseCheckpointSaver {
     const planned = root ? this.#attempt.nextNodes(checkpoint, checkpoint.channel_values) : [];
     const text = metadataText({ ...metadata, ...this.#fields(root, metadata, stateVersion, planned) });
     const dumped = dumpBlobs(this.serde, checkpoint.channel_values, newVersions);
+    // What LangGraph does next belongs to this checkpoint, though its storing may not have ended.
+    this.#progress.made(ns, checkpoint, metadata, planned);
     const taken = root ? this.#held.take(parentId) : [];
     let travelling: WriteRow[][];
     let blobs;
@@ -134,7 +169,7 @@ export class BoundSaver extends BaseCheckpointSaver {
       throw error;
     }
     try {
-      const written = await this.#writer.putCheckpoint(this.#as(), {
+      const write = {
         threadId: this.#attempt.threadId,
         ns,
         checkpoint,
@@ -142,8 +177,8 @@ export class BoundSaver extends BaseCheckpointSaver {
         metadataText: text,
         blobs,
         writes: travelling.flat(),
-      });
-      if (!written) throw await this.#refusal(parentId);
+      };
+      if (!(await this.#writer.putCheckpoint(this.#as(), write))) throw await this.#refusal(parentId);
     } catch (error) {
       for (const held of taken) held.reject(error);
       throw error;
@@ -152,10 +187,11 @@ export class BoundSaver extends BaseCheckpointSaver {
       this.#head = checkpoint.id;
       this.#stateVersion = stateVersion;
     }
-    this.#progress.stored(ns, checkpoint, metadata, planned);
     for (const held of taken) held.resolve();
     this.#attempt.onCheckpoint?.({ checkpointId: checkpoint.id, step: metadata.step, checkpointNs: ns });
-    return { configurable: { thread_id: this.#attempt.threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
+    return {
+      configurable: { thread_id: this.#attempt.threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id },
+    };
   }
 
   /**
@@ -163,7 +199,12 @@ export class BoundSaver extends BaseCheckpointSaver {
    * loop takes to turn; either way the promise settles when they are stored.
    * @throws StaleFenceError, ThreadDeletedError, UnserializableValueError, StorageUnavailableError.
    */
-  override putWrites(config: Configurable, writes: PendingWrite[], taskId: string, taskPath = ''): Promise<void> {
+  override putWrites(
+    config: Configurable,
+    writes: PendingWrite[],
+    taskId: string,
+    taskPath = '',
+  ): Promise<void> {
     return this.#watch(() => {
       const { ns, parentId } = this.#place(config);
       const checkpointId = checkId('checkpoint_id', parentId ?? undefined);
@@ -178,7 +219,8 @@ export class BoundSaver extends BaseCheckpointSaver {
   }
 
   async #storeWrites(ns: string, rows: readonly WriteRow[]): Promise<void> {
-    if (!(await this.#writer.putWrites(this.#as(), this.#attempt.threadId, ns, rows))) throw await this.#refusal(this.#head);
+    if (!(await this.#writer.putWrites(this.#as(), this.#attempt.threadId, ns, rows)))
+      throw await this.#refusal(this.#head);
   }
 
   #as(): Writer {
@@ -187,23 +229,42 @@ export class BoundSaver extends BaseCheckpointSaver {
 
   /** @throws InvalidInputError when the config is for another thread. */
   #place(config: Configurable): { ns: string; parentId: string | null } {
-    const { thread_id: threadId, checkpoint_ns: ns = '', checkpoint_id: id } = (config.configurable ?? {}) as Record<string, unknown>;
+    const {
+      thread_id: threadId,
+      checkpoint_ns: ns = '',
+      checkpoint_id: id,
+    } = (config.configurable ?? {}) as Record<string, unknown>;
     if (checkId('thread_id', threadId) !== this.#attempt.threadId)
-      throw new InvalidInputError(`This saver is bound to thread '${this.#attempt.publicThreadId}' and can't write to another.`, {
-        thread_id: this.#attempt.publicThreadId,
-        other: threadId,
-      });
-    return { ns: typeof ns === 'string' ? ns : '', parentId: id === undefined || id === null || id === '' ? null : checkId('checkpoint_id', id) };
+      throw new InvalidInputError(
+        `This saver is bound to thread '${this.#attempt.publicThreadId}' and can't write to another.`,
+        {
+          thread_id: this.#attempt.publicThreadId,
+          other: threadId,
+        },
+      );
+    return {
+      ns: typeof ns === 'string' ? ns : '',
+      parentId: id === undefined || id === null || id === '' ? null : checkId('checkpoint_id', id),
+    };
   }
 
   #checkParent(parentId: string | null): void {
     if (parentId === this.#head) return;
     if (this.#head === this.#attempt.head && parentId !== null && parentId === this.#attempt.forkFrom) return;
-    throw new ParentCheckpointError(this.#attempt.publicThreadId, { parent: parentId, head: this.#head, run_id: this.#attempt.runId });
+    throw new ParentCheckpointError(this.#attempt.publicThreadId, {
+      parent: parentId,
+      head: this.#head,
+      run_id: this.#attempt.runId,
+    });
   }
 
   /** Below the root, what a superstep of the root is about: its number, and no plan of its own. */
-  #fields(root: boolean, metadata: CheckpointMetadata, stateVersion: number, planned: string[]): CheckpointMetadataFields {
+  #fields(
+    root: boolean,
+    metadata: CheckpointMetadata,
+    stateVersion: number,
+    planned: string[],
+  ): CheckpointMetadataFields {
     return {
       graph_version: this.#attempt.graphVersion,
       run_id: this.#attempt.runId,
@@ -219,7 +280,12 @@ export class BoundSaver extends BaseCheckpointSaver {
     const state = await this.#writer.threadState(threadId);
     if (!state) return new UnknownThreadError(publicThreadId);
     if (state.deleted) return new ThreadDeletedError(publicThreadId);
-    if (state.fence !== String(fence)) return new StaleFenceError(publicThreadId, { fence: String(fence), newest: state.fence, run_id: runId });
+    if (state.fence !== String(fence))
+      return new StaleFenceError(publicThreadId, {
+        fence: String(fence),
+        newest: state.fence,
+        run_id: runId,
+      });
     return new ParentCheckpointError(publicThreadId, { parent: parentId, head: state.head, run_id: runId });
   }
 

@@ -9,7 +9,11 @@ type Fields = Record<string, unknown>;
 
 /** What was read names something this version of perdure doesn't know. */
 function unreadable(what: string): PerdureError {
-  return new PerdureError('VALUE_UNREADABLE', `A stored value holds ${what}, which this version of perdure can't read.`, { what });
+  return new PerdureError(
+    'VALUE_UNREADABLE',
+    `A stored value holds ${what}, which this version of perdure can't read.`,
+    { what },
+  );
 }
 
 /** Turns our own records in a parsed tree back into what they stand for. Changes the tree in place. */
@@ -180,7 +184,8 @@ export function decodePortable(value: unknown): unknown {
 
 function portableRecord(record: Fields): unknown {
   if (record.type === 'undefined') return undefined;
-  if (record.type === 'delta_snapshot' && Object.hasOwn(record, 'value')) return new DeltaSnapshot(record.value);
+  if (record.type === 'delta_snapshot' && Object.hasOwn(record, 'value'))
+    return new DeltaSnapshot(record.value);
   if (record.type !== 'constructor') return record;
   const { id, args, method } = record;
   const name: unknown = Array.isArray(id) && id.length === 1 ? id[0] : undefined;

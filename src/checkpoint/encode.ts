@@ -83,8 +83,10 @@ function objectLevel(value: object, depth: number): Level {
     return worst(value, depth);
   }
   if (prototype === Object.prototype) return recordLevel(value as Record<string, unknown>, depth);
-  if (prototype === Map.prototype && Object.keys(value).length === 0) return entriesLevel([...(value as Map<unknown, unknown>)].flat(), depth);
-  if (prototype === Set.prototype && Object.keys(value).length === 0) return entriesLevel([...(value as Set<unknown>)], depth);
+  if (prototype === Map.prototype && Object.keys(value).length === 0)
+    return entriesLevel([...(value as Map<unknown, unknown>)].flat(), depth);
+  if (prototype === Set.prototype && Object.keys(value).length === 0)
+    return entriesLevel([...(value as Set<unknown>)], depth);
   if (isLangChainObject(value)) {
     const parts = takeApart(value);
     if (!parts?.portable) return MARKED;
@@ -184,7 +186,8 @@ class Encoder {
   #object(value: object): unknown {
     const prototype: unknown = Object.getPrototypeOf(value);
     if (Array.isArray(value)) return this.#array(value, prototype);
-    if (prototype === Object.prototype || prototype === null) return this.#record(value as Record<string, unknown>, prototype === null);
+    if (prototype === Object.prototype || prototype === null)
+      return this.#record(value as Record<string, unknown>, prototype === null);
     if (isLangChainObject(value)) return this.#langChain(value);
     return this.#langGraph(value) ?? this.#builtIn(value, prototype);
   }
@@ -193,24 +196,35 @@ class Encoder {
     if (prototype !== Array.prototype) return this.#refuse(`a ${className(value)} can't be stored`);
     this.#noSymbols(value);
     const keys = Object.keys(value);
-    if (keys.length === value.length && keys.at(-1) === (value.length === 0 ? undefined : String(value.length - 1)))
+    if (
+      keys.length === value.length &&
+      keys.at(-1) === (value.length === 0 ? undefined : String(value.length - 1))
+    )
       return value.map((item, index) => this.#at(`[${index}]`, item));
     // Holes, or properties besides the elements, as the result of String.match has them.
-    return { [MARK]: 'array', length: value.length, v: this.#entries(keys, value as unknown as Record<string, unknown>) };
+    return {
+      [MARK]: 'array',
+      length: value.length,
+      v: this.#entries(keys, value as unknown as Record<string, unknown>),
+    };
   }
 
   #record(value: Record<string, unknown>, bare: boolean): unknown {
     this.#noSymbols(value);
     const keys = Object.keys(value);
     if (bare) return { [MARK]: 'null-object', v: this.#entries(keys, value) };
-    if (keys.includes('__proto__') || keys.includes(MARK)) return { [MARK]: 'object', v: this.#entries(keys, value) };
+    if (keys.includes('__proto__') || keys.includes(MARK))
+      return { [MARK]: 'object', v: this.#entries(keys, value) };
     const encoded: Record<string, unknown> = {};
     for (const key of keys) encoded[key] = this.#at(stepTo(key), value[key]);
     return encoded;
   }
 
   #entries(keys: readonly string[], value: Readonly<Record<string, unknown>>): unknown[] {
-    return keys.map((key) => [key, this.#at(stepTo(key), Object.getOwnPropertyDescriptor(value, key)?.value ?? value[key])]);
+    return keys.map((key) => [
+      key,
+      this.#at(stepTo(key), Object.getOwnPropertyDescriptor(value, key)?.value ?? value[key]),
+    ]);
   }
 
   #langChain(value: Parameters<typeof takeApart>[0]): unknown {
@@ -218,7 +232,12 @@ class Encoder {
     if (!parts) return this.#refuse(`a ${className(value)} is not a LangChain class that can be built again`);
     const kwargs = this.#record(parts.kwargs, false);
     if (this.#portable) return { lc: 1, type: 'constructor', id: parts.id, kwargs };
-    return { [MARK]: 'langchain', id: parts.id, kwargs, ...(parts.extra ? { extra: this.#record(parts.extra, false) } : {}) };
+    return {
+      [MARK]: 'langchain',
+      id: parts.id,
+      kwargs,
+      ...(parts.extra ? { extra: this.#record(parts.extra, false) } : {}),
+    };
   }
 
   /** LangGraph's own packets, known by `lg_name` so that another copy's count as well. */
@@ -226,27 +245,42 @@ class Encoder {
     const name = lgName(value);
     if (name === 'DeltaSnapshot') {
       const inner = this.#at('.value', (value as { value: unknown }).value);
-      return this.#portable ? { lc: 2, type: 'delta_snapshot', value: inner } : { [MARK]: 'delta-snapshot', v: inner };
+      return this.#portable
+        ? { lc: 2, type: 'delta_snapshot', value: inner }
+        : { [MARK]: 'delta-snapshot', v: inner };
     }
-    const fields = { Send: ['node', 'args', 'timeout'], Command: ['graph', 'update', 'resume', 'goto'], Overwrite: ['value'] };
-    if (typeof name !== 'string' || !Object.hasOwn(fields, name) || className(value) !== name) return undefined;
+    const fields = {
+      Send: ['node', 'args', 'timeout'],
+      Command: ['graph', 'update', 'resume', 'goto'],
+      Overwrite: ['value'],
+    };
+    if (typeof name !== 'string' || !Object.hasOwn(fields, name) || className(value) !== name)
+      return undefined;
     const encoded: Record<string, unknown> = {};
     for (const field of fields[name as keyof typeof fields]) {
       const inner = (value as Record<string, unknown>)[field];
       if (inner !== undefined) encoded[field] = this.#at(`.${field}`, inner);
     }
     // What a Command was made of, as it was given; `goto` above is normalised.
-    if (name === 'Command') encoded.args = this.#at('.args', (value as { [COMMAND_SYMBOL]?: unknown })[COMMAND_SYMBOL]);
+    if (name === 'Command')
+      encoded.args = this.#at('.args', (value as { [COMMAND_SYMBOL]?: unknown })[COMMAND_SYMBOL]);
     return { [MARK]: name.toLowerCase(), v: encoded };
   }
 
   #builtIn(value: object, prototype: unknown): unknown {
     const binary = BINARY_CLASSES.find((candidate) => candidate.prototype === prototype);
-    if (binary) return { [MARK]: 'binary', class: binary.name, v: bytesOf(value as ArrayBufferView | ArrayBuffer).toString('base64') };
+    if (binary)
+      return {
+        [MARK]: 'binary',
+        class: binary.name,
+        v: bytesOf(value as ArrayBufferView | ArrayBuffer).toString('base64'),
+      };
     const error = errorClassOf(value);
     if (error !== undefined) return this.#error(value as Error, error);
     if (Object.keys(value).length > 0 && prototype !== Document.prototype)
-      return this.#refuse(`an instance of ${className(value)} can't be stored; make it plain data, or a known class`);
+      return this.#refuse(
+        `an instance of ${className(value)} can't be stored; make it plain data, or a known class`,
+      );
     this.#noSymbols(value);
     if (prototype === Date.prototype) {
       const time = (value as Date).getTime();
@@ -259,9 +293,12 @@ class Encoder {
       return marked('regexp', [source, flags, lastIndex]);
     }
     if (prototype === URL.prototype) return marked('url', (value as URL).href);
-    if (prototype === URLSearchParams.prototype) return marked('url-search-params', (value as URLSearchParams).toString());
+    if (prototype === URLSearchParams.prototype)
+      return marked('url-search-params', (value as URLSearchParams).toString());
     if (prototype === Document.prototype) return { [MARK]: 'document', v: this.#record({ ...value }, false) };
-    return this.#refuse(`an instance of ${className(value)} can't be stored; make it plain data, or a known class`);
+    return this.#refuse(
+      `an instance of ${className(value)} can't be stored; make it plain data, or a known class`,
+    );
   }
 
   #map(value: Map<unknown, unknown>): unknown {
@@ -288,13 +325,15 @@ class Encoder {
   }
 
   #noSymbols(value: object): void {
-    if (Object.getOwnPropertySymbols(value).length > 0) this.#refuse('keys that are symbols can\'t be stored');
+    if (Object.getOwnPropertySymbols(value).length > 0) this.#refuse("keys that are symbols can't be stored");
   }
 }
 
 function errorClassOf(value: object): string | undefined {
   if (!types.isNativeError(value)) return undefined;
-  return Object.entries(ERROR_CLASSES).find(([, Class]) => Class.prototype === Object.getPrototypeOf(value))?.[0];
+  return Object.entries(ERROR_CLASSES).find(
+    ([, Class]) => Class.prototype === Object.getPrototypeOf(value),
+  )?.[0];
 }
 
 function bytesOf(value: ArrayBufferView | ArrayBuffer): Buffer {
@@ -318,5 +357,7 @@ function stepTo(key: string): string {
 
 function className(value: object): string {
   const constructor: unknown = value.constructor;
-  return typeof constructor === 'function' && constructor.name !== '' ? constructor.name : 'class without a name';
+  return typeof constructor === 'function' && constructor.name !== ''
+    ? constructor.name
+    : 'class without a name';
 }

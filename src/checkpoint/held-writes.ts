@@ -11,12 +11,14 @@ type Held = {
  * Writes of a superstep's last task, kept for a moment so that they travel with the checkpoint that follows.
  *
  * LangGraph puts that checkpoint in the same turn of the event loop. Where it doesn't come, the writes are stored on
- * their own as soon as the loop turns, so a finished task is never in memory only for longer than that.
+ * their own as soon as the loop turns, so a finished task is never in memory only for longer than that. While the
+ * checkpoint that they belong to is itself being stored, they wait for that: without it they are worth nothing.
  */
 export class HeldWrites {
   readonly #store: (rows: WriteRow[]) => Promise<void>;
   #held: Held[] = [];
   #timer: NodeJS.Immediate | undefined;
+  #checkpointsUnderWay = 0;
 
   constructor(store: (rows: WriteRow[]) => Promise<void>) {
     this.#store = store;
@@ -24,10 +26,28 @@ export class HeldWrites {
 
   /** Settles when the writes are stored, in whichever way, or could not be. */
   hold(checkpointId: string, rows: Promise<WriteRow[]>): Promise<void> {
-    this.#timer ??= setImmediate(() => this.#flush());
-    return new Promise((resolve, reject) => {
+    const stored = new Promise<void>((resolve, reject) => {
       this.#held.push({ checkpointId, rows, resolve, reject });
     });
+    this.#schedule();
+    return stored;
+  }
+
+  /** Keeps what is held until `checkpoint` has settled. */
+  async during<T>(checkpoint: () => Promise<T>): Promise<T> {
+    this.#checkpointsUnderWay += 1;
+    this.#clear();
+    try {
+      return await checkpoint();
+    } finally {
+      this.#checkpointsUnderWay -= 1;
+      this.#schedule();
+    }
+  }
+
+  #schedule(): void {
+    if (this.#held.length > 0 && this.#checkpointsUnderWay === 0)
+      this.#timer ??= setImmediate(() => this.#flush());
   }
 
   /** Hands over the writes made under `checkpointId`; whoever takes them must settle them. */
@@ -41,7 +61,8 @@ export class HeldWrites {
 
   /** Stores writes that were taken but could not travel. */
   storeAlone(taken: readonly Held[]): void {
-    for (const held of taken) held.rows.then((rows) => this.#store(rows)).then(() => held.resolve(), held.reject.bind(held));
+    for (const held of taken)
+      held.rows.then((rows) => this.#store(rows)).then(() => held.resolve(), held.reject.bind(held));
   }
 
   #flush(): void {

@@ -23,7 +23,9 @@ export function escapeText(text: string): string {
 
 export function unescapeText(text: string): string {
   if (!text.includes(ESCAPE)) return text;
-  return text.replaceAll(ESCAPED, (_, code: string) => (code === ESCAPE ? ESCAPE : String.fromCharCode(Number.parseInt(code, 16))));
+  return text.replaceAll(ESCAPED, (_, code: string) =>
+    code === ESCAPE ? ESCAPE : String.fromCharCode(Number.parseInt(code, 16)),
+  );
 }
 
 /** A tree as text that a `jsonb` column takes. */
@@ -42,7 +44,9 @@ function mapStrings(value: unknown, change: (text: string) => string): unknown {
   if (typeof value === 'string') return change(value);
   if (typeof value !== 'object' || value === null) return value;
   if (Array.isArray(value)) return value.map((item) => mapStrings(item, change));
-  return Object.fromEntries(Object.entries(value).map(([key, inner]) => [change(key), mapStrings(inner, change)]));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [change(key), mapStrings(inner, change)]),
+  );
 }
 
 /**
@@ -50,7 +54,8 @@ function mapStrings(value: unknown, change: (text: string) => string): unknown {
  * @throws InvalidInputError when `id` is no string, or one that Postgres can't hold.
  */
 export function checkId(name: string, id: unknown): string {
-  if (typeof id !== 'string') throw new InvalidInputError(`'${name}' is missing from the config's configurable.`, { name });
+  if (typeof id !== 'string')
+    throw new InvalidInputError(`'${name}' is missing from the config's configurable.`, { name });
   if (NEEDS_ESCAPE.test(id.replaceAll(ESCAPE, '')))
     throw new InvalidInputError(`'${name}' can't hold NUL or half a surrogate pair.`, { name });
   return id;

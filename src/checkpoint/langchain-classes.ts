@@ -105,7 +105,11 @@ export function takeApart(value: Serializable): LangChainParts | undefined {
 }
 
 /** Undefined when no such class is known. */
-export function putTogether(id: readonly unknown[], kwargs: Kwargs, extra?: Kwargs): Serializable | undefined {
+export function putTogether(
+  id: readonly unknown[],
+  kwargs: Kwargs,
+  extra?: Kwargs,
+): Serializable | undefined {
   const Class = findClass(id);
   if (!Class) return undefined;
   const instance = new Class(kwargs);

@@ -19,12 +19,12 @@ type Superstep = {
   hasDelta: boolean;
 };
 
-/** What an attempt has seen of its thread, from what it loaded and wrote. */
+/** Where an attempt stands on its thread, from what it loaded and made. */
 export class Progress {
   readonly #attempt: Attempt;
   readonly #steps = new Map<string, { checkpointId: string; step: number }>();
   #superstep: Superstep | undefined;
-  #put = false;
+  #begun = false;
   readonly asked = new Map<string, InterruptOrigin>();
 
   constructor(attempt: Attempt) {
@@ -39,19 +39,21 @@ export class Progress {
   loaded(ns: string, tuple: CheckpointTuple): void {
     const { checkpoint, metadata, pendingWrites } = tuple;
     if (ns === '') {
-      const start = this.#put ? undefined : this.#attempt.forkFrom;
+      const start = this.#begun ? undefined : this.#attempt.forkFrom;
       if (start !== undefined && checkpoint.id !== start) return;
       if (this.#superstep && this.#superstep.checkpointId >= checkpoint.id) return;
       const planned = this.#attempt.nextNodes(checkpoint, checkpoint.channel_values);
       this.#superstep = superstep(checkpoint, metadata, planned);
-      for (const [taskId, channel] of pendingWrites ?? []) if (isResult(taskId, channel)) this.#superstep.done.add(taskId);
+      for (const [taskId, channel] of pendingWrites ?? [])
+        if (isResult(taskId, channel)) this.#superstep.done.add(taskId);
     }
     this.#noteStep(ns, checkpoint.id, metadata?.step);
   }
 
-  stored(ns: string, checkpoint: Checkpoint, metadata: { step?: number } | undefined, planned: string[]): void {
+  /** A checkpoint is about to be stored; its superstep begins. */
+  made(ns: string, checkpoint: Checkpoint, metadata: { step?: number } | undefined, planned: string[]): void {
     if (ns === '') {
-      this.#put = true;
+      this.#begun = true;
       this.#superstep = superstep(checkpoint, metadata, planned);
     }
     this.#noteStep(ns, checkpoint.id, metadata?.step);
@@ -59,7 +61,8 @@ export class Progress {
 
   #noteStep(ns: string, checkpointId: string, step: number | undefined): void {
     const known = this.#steps.get(ns);
-    if (step !== undefined && (!known || known.checkpointId <= checkpointId)) this.#steps.set(ns, { checkpointId, step });
+    if (step !== undefined && (!known || known.checkpointId <= checkpointId))
+      this.#steps.set(ns, { checkpointId, step });
   }
 
   /**
@@ -70,7 +73,11 @@ export class Progress {
     this.#noteQuestions(ns, checkpointId, writes, taskId);
     const current = this.#superstep;
     if (ns !== '' || current?.checkpointId !== checkpointId) return false;
-    if (!writes.some(([channel]) => isResult(taskId, channel)) || writes.some(([channel]) => channel === RETURN)) return false;
+    if (
+      !writes.some(([channel]) => isResult(taskId, channel)) ||
+      writes.some(([channel]) => channel === RETURN)
+    )
+      return false;
     current.done.add(taskId);
     if (current.done.size !== current.planned.length) return false;
     return writes.every(([channel]) => !NOT_RESULTS.has(channel) && !isDelta(current, channel));
@@ -82,7 +89,8 @@ export class Progress {
       if (channel !== INTERRUPT) continue;
       for (const id of interruptIds(value)) {
         const known = this.asked.get(id);
-        if (!known || ns.length >= known.checkpointNs.length) this.asked.set(id, { checkpointNs: ns, checkpointId, taskId });
+        if (!known || ns.length >= known.checkpointNs.length)
+          this.asked.set(id, { checkpointNs: ns, checkpointId, taskId });
       }
     }
   }
@@ -107,7 +115,9 @@ function superstep(checkpoint: Checkpoint, metadata: object | undefined, planned
     planned,
     done: new Set(),
     values: checkpoint.channel_values,
-    hasDelta: metadata !== undefined && ('delta_writes_versioned' in metadata || 'counters_since_delta_snapshot' in metadata),
+    hasDelta:
+      metadata !== undefined &&
+      ('delta_writes_versioned' in metadata || 'counters_since_delta_snapshot' in metadata),
   };
 }
 
@@ -118,5 +128,8 @@ function superstep(checkpoint: Checkpoint, metadata: object | undefined, planned
 function isDelta({ hasDelta, values }: Superstep, channel: string): boolean {
   if (!hasDelta || channel.startsWith('branch:to:') || channel.startsWith('__')) return false;
   const value = values[channel];
-  return value === undefined || (typeof value === 'object' && value !== null && 'lg_name' in value && value.lg_name === 'DeltaSnapshot');
+  return (
+    value === undefined ||
+    (typeof value === 'object' && value !== null && 'lg_name' in value && value.lg_name === 'DeltaSnapshot')
+  );
 }

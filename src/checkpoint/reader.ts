@@ -71,7 +71,12 @@ export class CheckpointReader {
   readonly #serde: () => SerializerProtocol;
   readonly #retryForMs: number;
 
-  constructor(database: Database, statements: Statements, serde: () => SerializerProtocol, retryForMs: number) {
+  constructor(
+    database: Database,
+    statements: Statements,
+    serde: () => SerializerProtocol,
+    retryForMs: number,
+  ) {
     this.#database = database;
     this.#statements = statements;
     this.#serde = serde;
@@ -101,12 +106,17 @@ export class CheckpointReader {
     if (threadId !== undefined) add((p) => `cp.thread_id = ${p}`, threadId);
     if (ns !== undefined) add((p) => `cp.checkpoint_ns = ${p}`, escapeText(ns));
     if (id !== undefined) add((p) => `cp.checkpoint_id = ${p}`, id);
-    if (filter && Object.keys(filter).length > 0) add((p) => `cp.metadata @> ${p}::jsonb`, metadataText(filterOf(filter)));
+    if (filter && Object.keys(filter).length > 0)
+      add((p) => `cp.metadata @> ${p}::jsonb`, metadataText(filterOf(filter)));
     const bound: unknown = before?.configurable?.checkpoint_id;
     if (bound !== undefined) add((p) => `cp.checkpoint_id < ${p}`, checkId('before.checkpoint_id', bound));
     for (let page = 0; left > 0; page += 1) {
       const size = Math.min(left, PAGES[Math.min(page, PAGES.length - 1)] ?? 1);
-      const statement = this.#statements.list(conditions.join(' AND '), `$${values.length + 1}`, this.#asText());
+      const statement = this.#statements.list(
+        conditions.join(' AND '),
+        `$${values.length + 1}`,
+        this.#asText(),
+      );
       const tuples = await this.#tuples(await this.#rows<TupleRow>(statement, [...values, size]));
       yield* tuples;
       const last = tuples.at(-1)?.config.configurable;
@@ -114,27 +124,44 @@ export class CheckpointReader {
       left -= tuples.length;
       if (page === 0) {
         const first = values.length + 1;
-        conditions.push(`(cp.checkpoint_id, cp.thread_id, cp.checkpoint_ns) < ($${first}, $${first + 1}, $${first + 2})`);
+        conditions.push(
+          `(cp.checkpoint_id, cp.thread_id, cp.checkpoint_ns) < ($${first}, $${first + 1}, $${first + 2})`,
+        );
       } else values.splice(-3);
       values.push(last.checkpoint_id, last.thread_id, escapeText(last.checkpoint_ns as string));
     }
   }
 
   /** One query, however long the history is. */
-  async deltaHistory(config: Configurable, channels: readonly string[]): Promise<Record<string, DeltaChannelHistory>> {
+  async deltaHistory(
+    config: Configurable,
+    channels: readonly string[],
+  ): Promise<Record<string, DeltaChannelHistory>> {
     const { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: id } = identify(config);
-    if (channels.length === 0 || threadId === undefined) return Object.fromEntries(channels.map((channel) => [channel, { writes: [] }]));
+    if (channels.length === 0 || threadId === undefined)
+      return Object.fromEntries(channels.map((channel) => [channel, { writes: [] }]));
     const values: unknown[] = [threadId, escapeText(ns ?? '')];
     if (id !== undefined) values.push(id);
     values.push([...new Set(channels)].map(escapeText));
     const statement = this.#statements.deltaHistory(id === undefined ? 'latest' : 'one', this.#asText());
     const seeds = new Map<string, unknown>();
     const writes: (StoredWrite & { depth: number })[] = [];
-    for (const [kind, depth, taskId, channel, type, taskPath, idx, text, bytes] of await this.#rows<DeltaRow>(statement, values)) {
+    for (const [kind, depth, taskId, channel, type, taskPath, idx, text, bytes] of await this.#rows<DeltaRow>(
+      statement,
+      values,
+    )) {
       const value = { type, data: text ?? bytes ?? '' };
       const name = unescapeText(channel);
       if (kind === 1) seeds.set(name, await this.#load(value));
-      else writes.push({ ...value, depth, taskId: taskId ?? '', channel: name, taskPath: unescapeText(taskPath ?? ''), idx: idx ?? 0 });
+      else
+        writes.push({
+          ...value,
+          depth,
+          taskId: taskId ?? '',
+          channel: name,
+          taskPath: unescapeText(taskPath ?? ''),
+          idx: idx ?? 0,
+        });
     }
     // The oldest ancestor first, and within one as LangGraph applies a superstep's writes.
     writes.sort((a, b) => b.depth - a.depth || compareWrites(a, b));
@@ -148,8 +175,15 @@ export class CheckpointReader {
   }
 
   /** The writes of one task, as stored under a checkpoint. */
-  async taskWrites(threadId: string, ns: string, checkpointId: string, taskId: string): Promise<CheckpointPendingWrite[]> {
-    const tuple = await this.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId } });
+  async taskWrites(
+    threadId: string,
+    ns: string,
+    checkpointId: string,
+    taskId: string,
+  ): Promise<CheckpointPendingWrite[]> {
+    const tuple = await this.getTuple({
+      configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId },
+    });
     return (tuple?.pendingWrites ?? []).filter(([task]) => task === taskId);
   }
 
@@ -181,32 +215,58 @@ export class CheckpointReader {
     for (const row of rows) {
       const [kind, threadId, ns, c1, c2, c3, c4, c5, idx, text, bytes] = row;
       if (kind === 0) heads.push(row);
-      else if (kind === 1) blobs.set(key(threadId, ns, c1, c2 ?? ''), { type: c3 ?? '', data: text ?? bytes ?? '' });
+      else if (kind === 1)
+        blobs.set(key(threadId, ns, c1, c2 ?? ''), { type: c3 ?? '', data: text ?? bytes ?? '' });
       else {
         const under = key(threadId, ns, c1);
-        const write = { type: c3 ?? '', data: text ?? bytes ?? '', taskId: c2 ?? '', channel: unescapeText(c4 ?? ''), taskPath: unescapeText(c5 ?? ''), idx: idx ?? 0 };
+        const write = {
+          type: c3 ?? '',
+          data: text ?? bytes ?? '',
+          taskId: c2 ?? '',
+          channel: unescapeText(c4 ?? ''),
+          taskPath: unescapeText(c5 ?? ''),
+          idx: idx ?? 0,
+        };
         const others = writes.get(under);
         if (others) others.push(write);
         else writes.set(under, [write]);
       }
     }
     heads.sort((a, b) => (a[8] ?? 0) - (b[8] ?? 0));
-    return Promise.all(heads.map((row) => this.#tuple(row, blobs, writes.get(key(row[1], row[2], row[3])) ?? [])));
+    return Promise.all(
+      heads.map((row) => this.#tuple(row, blobs, writes.get(key(row[1], row[2], row[3])) ?? [])),
+    );
   }
 
-  async #tuple(row: TupleRow, blobs: ReadonlyMap<string, StoredValue>, writes: StoredWrite[]): Promise<CheckpointTuple> {
+  async #tuple(
+    row: TupleRow,
+    blobs: ReadonlyMap<string, StoredValue>,
+    writes: StoredWrite[],
+  ): Promise<CheckpointTuple> {
     const [, threadId, storedNs, id, parent, checkpointJson, metadataJson] = row;
     const ns = unescapeText(storedNs);
-    const stored = fromJsonbText(checkpointJson ?? '{}') as Partial<Checkpoint> & { v: number; id: string; ts: string };
+    const stored = fromJsonbText(checkpointJson ?? '{}') as Partial<Checkpoint> & {
+      v: number;
+      id: string;
+      ts: string;
+    };
     const versions = stored.channel_versions ?? {};
     const values: Record<string, unknown> = {};
     for (const [channel, version] of Object.entries(versions)) {
       const blob = blobs.get(key(threadId, storedNs, escapeText(channel), String(version)));
       if (blob) define(values, channel, await this.#load(blob));
     }
-    const checkpoint: Checkpoint = { ...stored, channel_versions: versions, versions_seen: stored.versions_seen ?? {}, channel_values: values };
-    if (checkpoint.v < SENDS_IN_CHANNEL && parent !== null) await this.#addPendingSends(checkpoint, threadId, storedNs, parent);
-    const at = (checkpointId: string) => ({ configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId } });
+    const checkpoint: Checkpoint = {
+      ...stored,
+      channel_versions: versions,
+      versions_seen: stored.versions_seen ?? {},
+      channel_values: values,
+    };
+    if (checkpoint.v < SENDS_IN_CHANNEL && parent !== null)
+      await this.#addPendingSends(checkpoint, threadId, storedNs, parent);
+    const at = (checkpointId: string) => ({
+      configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId },
+    });
     const tree = fromJsonbText(metadataJson ?? '{}');
     const metadata = await metadataSerializer.fromTree(tree, metadataJson ?? '{}');
     return {
@@ -219,7 +279,12 @@ export class CheckpointReader {
   }
 
   /** Old checkpoints have the `Send`s among the parent's writes. */
-  async #addPendingSends(checkpoint: Checkpoint, threadId: string, ns: string, parent: string): Promise<void> {
+  async #addPendingSends(
+    checkpoint: Checkpoint,
+    threadId: string,
+    ns: string,
+    parent: string,
+  ): Promise<void> {
     const { rows } = await withRetries(this.#database, this.#retryForMs, () =>
       this.#database.pool.query<{ type: string; blob: Buffer }>(
         `SELECT type, blob FROM ${tablesOf(this.#database).writes}
@@ -228,15 +293,26 @@ export class CheckpointReader {
       ),
     );
     if (rows.length === 0) return;
-    checkpoint.channel_values[TASKS] = await Promise.all(rows.map(async ({ type, blob }) => this.#load({ type, data: blob })));
+    checkpoint.channel_values[TASKS] = await Promise.all(
+      rows.map(async ({ type, blob }) => this.#load({ type, data: blob })),
+    );
     const versions = Object.values(checkpoint.channel_versions);
-    checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : nextVersion(undefined);
+    checkpoint.channel_versions[TASKS] =
+      versions.length > 0 ? maxChannelVersion(...versions) : nextVersion(undefined);
   }
 }
 
 /** What a config names, checked. An empty checkpoint id or thread id names nothing, as with the shipped saver. */
-function identify(config: Configurable): { thread_id?: string; checkpoint_ns?: string; checkpoint_id?: string } {
-  const { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: id } = (config.configurable ?? {}) as Record<string, unknown>;
+function identify(config: Configurable): {
+  thread_id?: string;
+  checkpoint_ns?: string;
+  checkpoint_id?: string;
+} {
+  const {
+    thread_id: threadId,
+    checkpoint_ns: ns,
+    checkpoint_id: id,
+  } = (config.configurable ?? {}) as Record<string, unknown>;
   return {
     ...(threadId ? { thread_id: checkId('thread_id', threadId) } : {}),
     ...(typeof ns === 'string' ? { checkpoint_ns: ns } : {}),
@@ -254,10 +330,14 @@ function key(...parts: string[]): string {
 }
 
 function compareWrites(a: StoredWrite, b: StoredWrite): number {
-  return compareWritesSortKeys(writesSortKey(a.taskPath, a.taskId, a.idx), writesSortKey(b.taskPath, b.taskId, b.idx));
+  return compareWritesSortKeys(
+    writesSortKey(a.taskPath, a.taskId, a.idx),
+    writesSortKey(b.taskPath, b.taskId, b.idx),
+  );
 }
 
 function define(target: Record<string, unknown>, name: string, value: unknown): void {
-  if (name === '__proto__') Object.defineProperty(target, name, { value, enumerable: true, writable: true, configurable: true });
+  if (name === '__proto__')
+    Object.defineProperty(target, name, { value, enumerable: true, writable: true, configurable: true });
   else target[name] = value;
 }

@@ -12,7 +12,11 @@ const MAX_PAUSE_MS = 1_000;
  * Runs `work`, which must be safe to repeat, until Postgres answers or `retryForMs` have passed.
  * @throws StorageUnavailableError when they have; other errors at once.
  */
-export async function withRetries<T>(database: Database, retryForMs: number, work: () => Promise<T>): Promise<T> {
+export async function withRetries<T>(
+  database: Database,
+  retryForMs: number,
+  work: () => Promise<T>,
+): Promise<T> {
   const deadline = Date.now() + retryForMs;
   for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, MAX_PAUSE_MS)) {
     try {

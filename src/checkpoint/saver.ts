@@ -53,7 +53,10 @@ export class PerdureSaver extends PostgresSaver {
   }
 
   /** A saver with a pool of its own, which `end()` closes. Schema: `public`, as with the shipped saver. */
-  static override fromConnString(connectionString: string, options: PerdureSaverOptions & { schema?: string } = {}): PerdureSaver {
+  static override fromConnString(
+    connectionString: string,
+    options: PerdureSaverOptions & { schema?: string } = {},
+  ): PerdureSaver {
     const { schema = 'public', ...rest } = options;
     return new PerdureSaver(openDatabase({ connectionString, schema }), rest);
   }
@@ -68,13 +71,16 @@ export class PerdureSaver extends PostgresSaver {
     try {
       await super.setup();
       const { writes } = tablesOf(this.#database);
-      await this.#database.pool.query(`ALTER TABLE ${writes} ADD COLUMN IF NOT EXISTS task_path text NOT NULL DEFAULT ''`);
+      await this.#database.pool.query(
+        `ALTER TABLE ${writes} ADD COLUMN IF NOT EXISTS task_path text NOT NULL DEFAULT ''`,
+      );
     } catch (error) {
       throw storageError(error);
     }
     this.#writer.forgetSchema();
   }
 
+  /** One query. @throws StorageUnavailableError. */
   override getTuple(config: Configurable): Promise<CheckpointTuple | undefined> {
     return this.#reader.getTuple(config);
   }
@@ -84,7 +90,10 @@ export class PerdureSaver extends PostgresSaver {
     return this.#reader.list(config, options);
   }
 
-  override getDeltaChannelHistory(options: { config: Configurable; channels: string[] }): Promise<Record<string, DeltaChannelHistory>> {
+  override getDeltaChannelHistory(options: {
+    config: Configurable;
+    channels: string[];
+  }): Promise<Record<string, DeltaChannelHistory>> {
     return this.#reader.deltaHistory(options.config, options.channels);
   }
 
@@ -96,7 +105,12 @@ export class PerdureSaver extends PostgresSaver {
    * Stores a checkpoint. Where the runtime knows the thread, its head moves as well, so that an attempt notices.
    * @throws ThreadDeletedError, UnserializableValueError, InvalidInputError, StorageUnavailableError.
    */
-  override async put(config: Configurable, checkpoint: Checkpoint, metadata: CheckpointMetadata, newVersions: ChannelVersions): Promise<Configurable> {
+  override async put(
+    config: Configurable,
+    checkpoint: Checkpoint,
+    metadata: CheckpointMetadata,
+    newVersions: ChannelVersions,
+  ): Promise<Configurable> {
     const { threadId, ns, id } = place(config);
     const text = metadataText(metadata);
     const blobs = await dumpBlobs(this.serde, checkpoint.channel_values, newVersions);
@@ -107,20 +121,36 @@ export class PerdureSaver extends PostgresSaver {
   }
 
   /** @throws ThreadDeletedError, UnserializableValueError, InvalidInputError, StorageUnavailableError. */
-  override async putWrites(config: Configurable, writes: PendingWrite[], taskId: string, taskPath = ''): Promise<void> {
+  override async putWrites(
+    config: Configurable,
+    writes: PendingWrite[],
+    taskId: string,
+    taskPath = '',
+  ): Promise<void> {
     const { threadId, ns, id } = place(config);
-    const rows = await dumpWrites(this.serde, checkId('checkpoint_id', id), writes, checkId('task_id', taskId), taskPath);
-    if (rows.length > 0 && !(await this.#writer.putWrites('free', threadId, ns, rows))) throw refusedFree(threadId);
+    const rows = await dumpWrites(
+      this.serde,
+      checkId('checkpoint_id', id),
+      writes,
+      checkId('task_id', taskId),
+      taskPath,
+    );
+    if (rows.length > 0 && !(await this.#writer.putWrites('free', threadId, ns, rows)))
+      throw refusedFree(threadId);
   }
 
   /** Removes the thread's checkpoints, and where the runtime knows the thread, keeps it from ever being written again. */
-  override deleteThread(threadId: string): Promise<void> {
-    return this.#writer.deleteThread(checkId('thread_id', threadId));
+  override async deleteThread(threadId: string): Promise<void> {
+    await this.#writer.deleteThread(checkId('thread_id', threadId));
   }
 }
 
 function place(config: Configurable): { threadId: string; ns: string; id: string | undefined } {
-  const { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: id } = (config.configurable ?? {}) as Record<string, unknown>;
+  const {
+    thread_id: threadId,
+    checkpoint_ns: ns,
+    checkpoint_id: id,
+  } = (config.configurable ?? {}) as Record<string, unknown>;
   return {
     threadId: checkId('thread_id', threadId),
     ns: typeof ns === 'string' ? ns : '',

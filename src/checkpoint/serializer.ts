@@ -38,13 +38,19 @@ export class PerdureSerializer implements SerializerProtocol {
    * @throws UnserializableValueError with `channel` and `path`.
    */
   dump(value: unknown, channel = 'value'): Dumped {
-    if (Buffer.isBuffer(value) && Object.getPrototypeOf(value) === Buffer.prototype) return [BYTES_TYPE, Buffer.from(value)];
+    if (Buffer.isBuffer(value) && Object.getPrototypeOf(value) === Buffer.prototype)
+      return [BYTES_TYPE, Buffer.from(value)];
     try {
       const form = survey(value);
       const text = JSON.stringify(form === 'plain' ? value : encode(value, form, channel));
       return [form === 'marked' ? MARKED_TYPE : PORTABLE_TYPE, Buffer.from(text)];
     } catch (error) {
-      if (error instanceof RangeError) throw new UnserializableValueError(channel, '', `it is nested too deeply, or too large (${error.message})`);
+      if (error instanceof RangeError)
+        throw new UnserializableValueError(
+          channel,
+          '',
+          `it is nested too deeply, or too large (${error.message})`,
+        );
       throw error;
     }
   }
@@ -53,8 +59,13 @@ export class PerdureSerializer implements SerializerProtocol {
   load(type: string, data: Uint8Array | string): unknown {
     if (type === BYTES_TYPE) return Buffer.from(data as Uint8Array);
     if (type !== PORTABLE_TYPE && type !== MARKED_TYPE)
-      throw new PerdureError('VALUE_UNREADABLE', `A stored value has the unknown type tag '${type}'.`, { type });
-    const text = typeof data === 'string' ? data : Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
+      throw new PerdureError('VALUE_UNREADABLE', `A stored value has the unknown type tag '${type}'.`, {
+        type,
+      });
+    const text =
+      typeof data === 'string'
+        ? data
+        : Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('utf8');
     const parsed: unknown = JSON.parse(text);
     if (type === MARKED_TYPE) return decodeMarked(parsed);
     if (!text.includes('"lc":')) return parsed;

@@ -38,10 +38,13 @@ export function makeStatements(database: Database): Statements {
   };
   const tables = tablesOf(database);
   return {
-    putCheckpoint: (gate, withWrites) => keep(`put ${gate} ${withWrites}`, () => putCheckpointText(tables, gate, withWrites)),
+    putCheckpoint: (gate, withWrites) =>
+      keep(`put ${gate} ${withWrites}`, () => putCheckpointText(tables, gate, withWrites)),
     putWrites: (gate) => keep(`writes ${gate}`, () => putWritesText(tables, gate)),
-    getTuple: (which, asText) => keep(`get ${which} ${asText}`, () => tuplesText(tables, oneCheckpoint(which), '1', asText)),
-    list: (where, limit, asText) => keep(`list ${where} ${limit} ${asText}`, () => tuplesText(tables, where, limit, asText)),
+    getTuple: (which, asText) =>
+      keep(`get ${which} ${asText}`, () => tuplesText(tables, oneCheckpoint(which), '1', asText)),
+    list: (where, limit, asText) =>
+      keep(`list ${where} ${limit} ${asText}`, () => tuplesText(tables, where, limit, asText)),
     deltaHistory: (which, asText) => keep(`delta ${which} ${asText}`, () => deltaText(tables, which, asText)),
   };
 }
@@ -106,7 +109,9 @@ function numbered(after: number): () => string {
 
 /** Parameters: the gate's, then namespace, data, the rows' arrays. All values lie in `data`, one after the other. */
 function insertWrites(tables: Tables, next: () => string, ns: string, data: string): string {
-  const columns = ['text', 'text', 'text', 'int', 'text', 'text', 'int', 'int'].map((type) => `${next()}::${type}[]`);
+  const columns = ['text', 'text', 'text', 'int', 'text', 'text', 'int', 'int'].map(
+    (type) => `${next()}::${type}[]`,
+  );
   return `INSERT INTO ${tables.writes} (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
      SELECT $1, ${ns}, x.cp, x.task, x.path, x.idx, x.channel, x.type, substring(${data}::bytea FROM x.at FOR x.size)
      FROM gate, unnest(${columns.join(', ')}) AS x(cp, task, path, idx, channel, type, at, size)

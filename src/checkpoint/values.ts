@@ -51,9 +51,15 @@ export async function dumpBlobs(
   versions: Readonly<Record<string, string | number>>,
 ): Promise<BlobRow[]> {
   const channels = Object.entries(versions);
-  const dumped = channels.map(async ([channel]) => (Object.hasOwn(values, channel) ? dump(serde, channel, values[channel]) : null));
+  const dumped = channels.map(async ([channel]) =>
+    Object.hasOwn(values, channel) ? dump(serde, channel, values[channel]) : null,
+  );
   const blobs = await Promise.all(dumped);
-  return channels.map(([channel, version], i) => ({ channel, version: String(version), value: blobs[i] ?? null }));
+  return channels.map(([channel, version], i) => ({
+    channel,
+    version: String(version),
+    value: blobs[i] ?? null,
+  }));
 }
 
 /** The values one after the other in one buffer, which `pg` sends as it is, and where each begins (from 1). */

@@ -125,7 +125,8 @@ export class CheckpointWriter {
              WHERE checkpoint_thread_id = $1`,
             [threadId],
           );
-        for (const table of [checkpoints, blobs, writes]) await client.query(`DELETE FROM ${table} WHERE thread_id = $1`, [threadId]);
+        for (const table of [checkpoints, blobs, writes])
+          await client.query(`DELETE FROM ${table} WHERE thread_id = $1`, [threadId]);
       }),
     );
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Checkpoint, emptyCheckpoint, uuid6 } from '@langchain/langgraph-checkpoint';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { isPerdureError } from '../../src/contracts/errors.ts';
 import { type BoundSaver, PerdureSaver } from '../../src/checkpoint/saver.ts';
 import type { Database } from '../../src/postgres/database.ts';
 import { freshDatabase, makeThread, rowsOf, takeAttempt } from './fixture.ts';
@@ -43,11 +44,25 @@ async function threadRow(thread: string) {
 
 /** Every way to write as an attempt. */
 const writes: [string, (attempt: BoundSaver, thread: string, parent: string) => Promise<unknown>][] = [
-  ['put', (attempt, thread, parent) => attempt.put(at(thread, parent), checkpointOf(1), metadata(1), { v: 2 })],
-  ['put in a nested namespace', (attempt, thread, parent) => attempt.put(at(thread, parent, 'sub:1'), checkpointOf(1), metadata(1), { v: 2 })],
+  [
+    'put',
+    (attempt, thread, parent) => attempt.put(at(thread, parent), checkpointOf(1), metadata(1), { v: 2 }),
+  ],
+  [
+    'put in a nested namespace',
+    (attempt, thread, parent) =>
+      attempt.put(at(thread, parent, 'sub:1'), checkpointOf(1), metadata(1), { v: 2 }),
+  ],
   ['putWrites', (attempt, thread, parent) => attempt.putWrites(at(thread, parent), [['v', 2]], 'task', '~p')],
-  ['putWrites in a nested namespace', (attempt, thread, parent) => attempt.putWrites(at(thread, parent, 'sub:1'), [['v', 2]], 'task')],
-  ['putWrites of an error', (attempt, thread, parent) => attempt.putWrites(at(thread, parent), [['__error__', { message: 'x' }]], 'task')],
+  [
+    'putWrites in a nested namespace',
+    (attempt, thread, parent) => attempt.putWrites(at(thread, parent, 'sub:1'), [['v', 2]], 'task'),
+  ],
+  [
+    'putWrites of an error',
+    (attempt, thread, parent) =>
+      attempt.putWrites(at(thread, parent), [['__error__', { message: 'x' }]], 'task'),
+  ],
 ];
 
 describe('an attempt whose fence was taken over', () => {
@@ -55,7 +70,10 @@ describe('an attempt whose fence was taken over', () => {
     const { thread, attempt, first } = await begun();
     await takeAttempt(saver, database, thread);
     const before = [await rowsOf(database, thread), await threadRow(thread)];
-    await expect(write(attempt, thread, first.id)).rejects.toMatchObject({ code: 'FENCE_STALE', details: { thread_id: thread } });
+    await expect(write(attempt, thread, first.id)).rejects.toMatchObject({
+      code: 'FENCE_STALE',
+      details: { thread_id: thread },
+    });
     expect([await rowsOf(database, thread), await threadRow(thread)]).toEqual(before);
     expect(attempt.failure).toMatchObject({ code: 'FENCE_STALE' });
   });
@@ -64,8 +82,15 @@ describe('an attempt whose fence was taken over', () => {
     const { thread, attempt, first } = await begun();
     const before = await rowsOf(database, thread);
     const late = await database.transaction(async (client) => {
-      await client.query(`UPDATE ${database.table('threads')} SET fence = fence + 1 WHERE thread_id = $1`, [thread]);
-      const pending = writes.map(([, write]) => write(attempt, thread, first.id).then(() => 'written', (error: { code: string }) => error.code));
+      await client.query(`UPDATE ${database.table('threads')} SET fence = fence + 1 WHERE thread_id = $1`, [
+        thread,
+      ]);
+      const pending = writes.map(([, write]) =>
+        write(attempt, thread, first.id).then(
+          () => 'written',
+          (error: unknown) => (isPerdureError(error) ? error.code : error),
+        ),
+      );
       await untilBlocked(database, pending.length);
       return pending;
     });
@@ -96,9 +121,15 @@ describe('E18: a late writer to a deleted thread', () => {
   test('a saver used alone is refused as well', async () => {
     const { thread, first } = await begun();
     await saver.deleteThread(thread);
-    await expect(saver.put(at(thread, first.id), checkpointOf(1), metadata(1), { v: 2 })).rejects.toMatchObject({ code: 'THREAD_DELETED' });
-    await expect(saver.put(at(thread, first.id, 'sub:1'), checkpointOf(1), metadata(1), { v: 2 })).rejects.toMatchObject({ code: 'THREAD_DELETED' });
-    await expect(saver.putWrites(at(thread, first.id), [['v', 2]], 'task')).rejects.toMatchObject({ code: 'THREAD_DELETED' });
+    await expect(
+      saver.put(at(thread, first.id), checkpointOf(1), metadata(1), { v: 2 }),
+    ).rejects.toMatchObject({ code: 'THREAD_DELETED' });
+    await expect(
+      saver.put(at(thread, first.id, 'sub:1'), checkpointOf(1), metadata(1), { v: 2 }),
+    ).rejects.toMatchObject({ code: 'THREAD_DELETED' });
+    await expect(saver.putWrites(at(thread, first.id), [['v', 2]], 'task')).rejects.toMatchObject({
+      code: 'THREAD_DELETED',
+    });
     expect(await rowsOf(database, thread)).toEqual({ checkpoints: 0, blobs: 0, writes: 0 });
   });
 
@@ -106,14 +137,17 @@ describe('E18: a late writer to a deleted thread', () => {
     const { thread } = await begun();
     await saver.deleteThread(thread);
     const later = await takeAttempt(saver, database, thread);
-    await expect(later.put(at(thread, later.head), checkpointOf(1), metadata(1), versions)).rejects.toMatchObject({ code: 'THREAD_DELETED' });
+    await expect(
+      later.put(at(thread, later.head), checkpointOf(1), metadata(1), versions),
+    ).rejects.toMatchObject({ code: 'THREAD_DELETED' });
   });
 
   test('deletion that races with writers leaves no row', async () => {
     const { thread, attempt, first } = await begun();
-    const racing = Array.from({ length: 20 }, (_, i) =>
-      [attempt.putWrites(at(thread, first.id), [['v', i]], `task${i}`), saver.putWrites(at(thread, first.id), [['v', i]], `other${i}`)],
-    ).flat();
+    const racing = Array.from({ length: 20 }, (_, i) => [
+      attempt.putWrites(at(thread, first.id), [['v', i]], `task${i}`),
+      saver.putWrites(at(thread, first.id), [['v', i]], `other${i}`),
+    ]).flat();
     await saver.deleteThread(thread);
     await Promise.allSettled(racing);
     expect(await rowsOf(database, thread)).toEqual({ checkpoints: 0, blobs: 0, writes: 0 });
@@ -134,8 +168,12 @@ describe('the parent of a checkpoint', () => {
     const second = checkpointOf(1);
     await attempt.put(at(thread, first.id), second, metadata(1), { v: 2 });
     const before = await rowsOf(database, thread);
-    await expect(attempt.put(at(thread, first.id), checkpointOf(2), metadata(2), { v: 3 })).rejects.toMatchObject({ code: 'CHECKPOINT_PARENT_STALE' });
-    await expect(attempt.put(at(thread), checkpointOf(2), metadata(2), { v: 3 })).rejects.toMatchObject({ code: 'CHECKPOINT_PARENT_STALE' });
+    await expect(
+      attempt.put(at(thread, first.id), checkpointOf(2), metadata(2), { v: 3 }),
+    ).rejects.toMatchObject({ code: 'CHECKPOINT_PARENT_STALE' });
+    await expect(attempt.put(at(thread), checkpointOf(2), metadata(2), { v: 3 })).rejects.toMatchObject({
+      code: 'CHECKPOINT_PARENT_STALE',
+    });
     expect(await rowsOf(database, thread)).toEqual(before);
     expect(attempt.head).toBe(second.id);
   });
@@ -146,7 +184,9 @@ describe('the parent of a checkpoint', () => {
     await saver.put(at(thread, first.id), foreign, metadata(1), { v: 2 });
     expect(await threadRow(thread)).toMatchObject({ head: foreign.id, version: 2 });
     const before = await rowsOf(database, thread);
-    await expect(attempt.put(at(thread, first.id), checkpointOf(2), metadata(2), { v: 3 })).rejects.toMatchObject({ code: 'CHECKPOINT_PARENT_STALE', details: { head: foreign.id } });
+    await expect(
+      attempt.put(at(thread, first.id), checkpointOf(2), metadata(2), { v: 3 }),
+    ).rejects.toMatchObject({ code: 'CHECKPOINT_PARENT_STALE', details: { head: foreign.id } });
     expect(await rowsOf(database, thread)).toEqual(before);
   });
 
@@ -159,15 +199,21 @@ describe('the parent of a checkpoint', () => {
     expect(fork.stepOf('')).toBe(1);
     const branch = checkpointOf(2);
     await fork.put(at(thread, first.id), branch, metadata(1), { v: 2.5 });
-    await expect(fork.put(at(thread, first.id), checkpointOf(3), metadata(2), { v: 3 })).rejects.toMatchObject({ code: 'CHECKPOINT_PARENT_STALE' });
+    await expect(
+      fork.put(at(thread, first.id), checkpointOf(3), metadata(2), { v: 3 }),
+    ).rejects.toMatchObject({ code: 'CHECKPOINT_PARENT_STALE' });
     await fork.put(at(thread, branch.id), checkpointOf(3), metadata(2), { v: 3 });
   });
 
   test('is of the thread that the saver is bound to', async () => {
     const { attempt } = await begun();
     const other = await makeThread(database);
-    await expect(attempt.put(at(other), checkpointOf(1), metadata(1), versions)).rejects.toMatchObject({ code: 'INPUT_INVALID' });
-    await expect(attempt.putWrites(at(other, 'x'), [['v', 1]], 't')).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+    await expect(attempt.put(at(other), checkpointOf(1), metadata(1), versions)).rejects.toMatchObject({
+      code: 'INPUT_INVALID',
+    });
+    await expect(attempt.putWrites(at(other, 'x'), [['v', 1]], 't')).rejects.toMatchObject({
+      code: 'INPUT_INVALID',
+    });
     expect(await rowsOf(database, other)).toEqual({ checkpoints: 0, blobs: 0, writes: 0 });
   });
 });
@@ -188,8 +234,21 @@ describe('what was stored though the reply was lost', () => {
     const first = checkpointOf(0);
     await attempt.put(at(thread), first, metadata(0), versions);
     // As the attempt stood before the reply: head still null.
-    const { rows } = await database.query<{ fence: string }>(`SELECT fence FROM ${database.table('threads')} WHERE thread_id = $1`, [thread]);
-    const again = saver.bind({ threadId: thread, tenantId: 'default', publicThreadId: thread, fence: BigInt(rows[0]?.fence ?? 0), graphVersion: 'g@1', runId: 'r', head: null, stateVersion: 0, nextNodes: () => [] });
+    const { rows } = await database.query<{ fence: string }>(
+      `SELECT fence FROM ${database.table('threads')} WHERE thread_id = $1`,
+      [thread],
+    );
+    const again = saver.bind({
+      threadId: thread,
+      tenantId: 'default',
+      publicThreadId: thread,
+      fence: BigInt(rows[0]?.fence ?? 0),
+      graphVersion: 'g@1',
+      runId: 'r',
+      head: null,
+      stateVersion: 0,
+      nextNodes: () => [],
+    });
     await again.put(at(thread), first, metadata(0), versions);
     expect(await threadRow(thread)).toMatchObject({ head: first.id, version: 1 });
     expect(await rowsOf(database, thread)).toMatchObject({ checkpoints: 1, blobs: 1 });
@@ -204,21 +263,47 @@ describe('what was stored though the reply was lost', () => {
 
   test('of a task with several answers the last counts', async () => {
     const { thread, attempt, first } = await begun();
-    await attempt.putWrites(at(thread, first.id), [['__resume__', ['a']], ['v', 1], ['__resume__', ['a', 'b']]], 'task');
-    expect((await saver.getTuple(at(thread)))?.pendingWrites).toEqual([['task', '__resume__', ['a', 'b']], ['task', 'v', 1]]);
+    await attempt.putWrites(
+      at(thread, first.id),
+      [
+        ['__resume__', ['a']],
+        ['v', 1],
+        ['__resume__', ['a', 'b']],
+      ],
+      'task',
+    );
+    expect((await saver.getTuple(at(thread)))?.pendingWrites).toEqual([
+      ['task', '__resume__', ['a', 'b']],
+      ['task', 'v', 1],
+    ]);
   });
 });
 
 test('the metadata says version, run, superstep, state version and what comes next', async () => {
   const thread = await makeThread(database);
-  const attempt = await takeAttempt(saver, database, thread, { nextNodes: () => ['x', 'x', 'y'], runId: 'run-1' });
+  const attempt = await takeAttempt(saver, database, thread, {
+    nextNodes: () => ['x', 'x', 'y'],
+    runId: 'run-1',
+  });
   const first = checkpointOf(0);
   await attempt.put(at(thread), first, metadata(-1), versions);
   const tuple = await saver.getTuple(at(thread));
-  expect(tuple?.metadata).toEqual({ ...metadata(-1), graph_version: 'g@1', run_id: 'run-1', superstep: -1, state_version: 1, resume_node: 'x,x,y', pending_tasks: ['x', 'x', 'y'] });
+  expect(tuple?.metadata).toEqual({
+    ...metadata(-1),
+    graph_version: 'g@1',
+    run_id: 'run-1',
+    superstep: -1,
+    state_version: 1,
+    resume_node: 'x,x,y',
+    pending_tasks: ['x', 'x', 'y'],
+  });
   expect(attempt.stepOf('')).toBe(0);
   await attempt.put(at(thread, first.id, 'sub:1'), checkpointOf(1), metadata(4), versions);
-  expect((await saver.getTuple(at(thread, null, 'sub:1')))?.metadata).toMatchObject({ step: 4, superstep: 0, state_version: 1 });
+  expect((await saver.getTuple(at(thread, null, 'sub:1')))?.metadata).toMatchObject({
+    step: 4,
+    superstep: 0,
+    state_version: 1,
+  });
   expect(attempt.stepOf('sub:1')).toBe(5);
   expect(attempt.stepOf('other')).toBeUndefined();
 });
@@ -227,7 +312,10 @@ test('a value is stored as it was when put was called', async () => {
   const { thread, attempt, first } = await begun();
   const value = { list: [1] };
   const checkpoint = checkpointOf(1, value);
-  const written = [attempt.putWrites(at(thread, first.id), [['v', value]], 'task'), attempt.put(at(thread, first.id), checkpoint, metadata(1), versions)];
+  const written = [
+    attempt.putWrites(at(thread, first.id), [['v', value]], 'task'),
+    attempt.put(at(thread, first.id), checkpoint, metadata(1), versions),
+  ];
   value.list.push(2);
   await Promise.all(written);
   expect((await saver.getTuple(at(thread, first.id)))?.pendingWrites).toEqual([['task', 'v', { list: [1] }]]);

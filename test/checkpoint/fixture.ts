@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, inject } from 'vitest';
-import { PerdureSaver, type Attempt, type BoundSaver } from '../../src/checkpoint/saver.ts';
+import type { Attempt, BoundSaver, PerdureSaver } from '../../src/checkpoint/saver.ts';
 import { openDatabase, quoteIdentifier, type Database } from '../../src/postgres/database.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
 
@@ -25,7 +25,7 @@ export async function closeDatabase(database: Database): Promise<void> {
 }
 
 afterAll(async () => {
-  for (const database of [...open]) await closeDatabase(database);
+  for (const database of Array.from(open)) await closeDatabase(database);
 });
 
 /** A row in `threads`, as the runtime makes it. */
@@ -39,7 +39,12 @@ export async function makeThread(database: Database, threadId: string = randomUU
 }
 
 /** Takes the fence as the runtime does, and binds a saver to it. */
-export async function takeAttempt(saver: PerdureSaver, database: Database, threadId: string, more: Partial<Attempt> = {}): Promise<BoundSaver> {
+export async function takeAttempt(
+  saver: PerdureSaver,
+  database: Database,
+  threadId: string,
+  more: Partial<Attempt> = {},
+): Promise<BoundSaver> {
   const { rows } = await database.query<{ fence: string; head: string | null; version: number }>(
     `UPDATE ${database.table('threads')} SET fence = fence + 1 WHERE checkpoint_thread_id = $1
      RETURNING fence, head_checkpoint_id AS head, state_version AS version`,

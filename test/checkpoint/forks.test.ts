@@ -26,7 +26,8 @@ function twoNodes(checkpointer: BaseCheckpointSaver) {
 }
 
 async function checkpointBefore(graph: ReturnType<typeof twoNodes>, thread: string, node: string) {
-  for await (const state of graph.getStateHistory({ configurable: { thread_id: thread } })) if (state.next.includes(node)) return state.config;
+  for await (const state of graph.getStateHistory({ configurable: { thread_id: thread } }))
+    if (state.next.includes(node)) return state.config;
   throw new Error(`no checkpoint before ${node}`);
 }
 
@@ -60,7 +61,11 @@ describe('E1: a fork keeps its own values', () => {
       ends.push((await graph.getState({ configurable: { thread_id: thread } })).config);
     }
     const logs = await Promise.all(ends.map(async (end) => (await graph.getState(end)).values.log));
-    expect(logs).toEqual([['a1', 'bx'], ['a1', 'by'], ['a1', 'bz']]);
+    expect(logs).toEqual([
+      ['a1', 'bx'],
+      ['a1', 'by'],
+      ['a1', 'bz'],
+    ]);
   });
 
   test('a fork of a fork', async () => {
@@ -96,7 +101,10 @@ describe('E1: a fork keeps its own values', () => {
     const shape = async (checkpointer: BaseCheckpointSaver) => {
       const graph = twoNodes(checkpointer);
       await graph.invoke({ v: '1' }, { configurable: { thread_id: 'same' } });
-      await graph.invoke(null, await graph.updateState(await checkpointBefore(graph, 'same', 'b'), { v: 'ed' }));
+      await graph.invoke(
+        null,
+        await graph.updateState(await checkpointBefore(graph, 'same', 'b'), { v: 'ed' }),
+      );
       const seen = [];
       for await (const state of graph.getStateHistory({ configurable: { thread_id: 'same' } }))
         seen.push([state.values, state.next, state.metadata?.source, state.metadata?.step]);
@@ -109,21 +117,30 @@ describe('E1: a fork keeps its own values', () => {
 describe('versions', () => {
   test('increase along a branch, also from whole numbers', () => {
     fc.assert(
-      fc.property(fc.option(fc.integer({ min: 0, max: 1_000_000 }), { nil: undefined }), fc.integer({ min: 1, max: 20 }), (start, steps) => {
-        let current = start;
-        for (let i = 0; i < steps; i += 1) {
-          const next = nextVersion(current);
-          expect(next).toBeGreaterThan(current ?? 0);
-          expect(Math.floor(next)).toBe(Math.floor(current ?? 0) + 1);
-          current = next;
-        }
-      }),
+      fc.property(
+        fc.option(fc.integer({ min: 0, max: 1_000_000 }), { nil: undefined }),
+        fc.integer({ min: 1, max: 20 }),
+        (start, steps) => {
+          let current = start;
+          for (let i = 0; i < steps; i += 1) {
+            const next = nextVersion(current);
+            expect(next).toBeGreaterThan(current ?? 0);
+            expect(Math.floor(next)).toBe(Math.floor(current ?? 0) + 1);
+            current = next;
+          }
+        },
+      ),
     );
   });
 
   test('have the same text in JavaScript and in Postgres', async () => {
-    const versions = [1, 0.5, 99_999].map((from) => nextVersion(from)).concat(nextVersion(3, 1), nextVersion(3, 1_000_000_000));
-    const { rows } = await database.query<{ text: string }>(`SELECT value AS text FROM jsonb_array_elements_text($1::jsonb)`, [JSON.stringify(versions)]);
+    const versions = [1, 0.5, 99_999]
+      .map((from) => nextVersion(from))
+      .concat(nextVersion(3, 1), nextVersion(3, 1_000_000_000));
+    const { rows } = await database.query<{ text: string }>(
+      `SELECT value AS text FROM jsonb_array_elements_text($1::jsonb)`,
+      [JSON.stringify(versions)],
+    );
     expect(rows.map((row) => row.text)).toEqual(versions.map(String));
   });
 

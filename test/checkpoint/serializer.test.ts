@@ -42,7 +42,13 @@ const kept: [string, unknown][] = [
   ['a DataView', new DataView(new ArrayBuffer(2))],
   ['a TypeError with a cause', typeError()],
   ['an AggregateError', new AggregateError([new Error('one')], 'all')],
-  ['a Map', new Map<unknown, unknown>([['a', new Map([[{ k: 1 }, new Date(1)]])], [2, 3]])],
+  [
+    'a Map',
+    new Map<unknown, unknown>([
+      ['a', new Map([[{ k: 1 }, new Date(1)]])],
+      [2, 3],
+    ]),
+  ],
   ['a Set', new Set([1, new Set([2n])])],
   ['a RegExp', /a+/giu],
   ['a URL', new URL('https://example.com/?a=1')],
@@ -51,14 +57,36 @@ const kept: [string, unknown][] = [
   ['an object without a prototype', Object.assign(Object.create(null), { a: 1 })],
   ['a key __proto__', JSON.parse('{"__proto__": {"polluted": true}, "b": 1}')],
   ['text with NUL and half surrogates', { 'k\u0000\ud800': 'v\udfff', plain: String.raw`\u0000` }],
-  ["data like LangChain's", { lc: 1, type: 'constructor', id: ['langchain_core', 'messages', 'AIMessage'], kwargs: { content: 'x' } }],
-  ["data like LangGraph's", [{ lc: 2, type: 'undefined' }, { lc: 2, type: 'constructor', id: ['Map'], args: [[]] }]],
+  [
+    "data like LangChain's",
+    { lc: 1, type: 'constructor', id: ['langchain_core', 'messages', 'AIMessage'], kwargs: { content: 'x' } },
+  ],
+  [
+    "data like LangGraph's",
+    [
+      { lc: 2, type: 'undefined' },
+      { lc: 2, type: 'constructor', id: ['Map'], args: [[]] },
+    ],
+  ],
   ['data like ours', { $perdure: 'date', v: 0 }],
   ['data like an escape', { __lc_escaped__: { a: 1 } }],
   ['a human message', new HumanMessage({ content: 'hi', id: '1', name: 'n' })],
-  ['an AI message', new AIMessage({ content: [{ type: 'text', text: 'x' }], tool_calls: [{ name: 't', args: { a: 1 }, id: 'c', type: 'tool_call' }], usage_metadata: { input_tokens: 1, output_tokens: 2, total_tokens: 3 } })],
-  ['a message with a Date in it', new AIMessage({ content: '', additional_kwargs: { at: new Date(3), lc: 1 } })],
-  ['a tool message', new ToolMessage({ content: 'r', tool_call_id: 'c', status: 'error', artifact: new Map([[1, 2]]) })],
+  [
+    'an AI message',
+    new AIMessage({
+      content: [{ type: 'text', text: 'x' }],
+      tool_calls: [{ name: 't', args: { a: 1 }, id: 'c', type: 'tool_call' }],
+      usage_metadata: { input_tokens: 1, output_tokens: 2, total_tokens: 3 },
+    }),
+  ],
+  [
+    'a message with a Date in it',
+    new AIMessage({ content: '', additional_kwargs: { at: new Date(3), lc: 1 } }),
+  ],
+  [
+    'a tool message',
+    new ToolMessage({ content: 'r', tool_call_id: 'c', status: 'error', artifact: new Map([[1, 2]]) }),
+  ],
   ['a system message', new SystemMessage('s')],
   ['a RemoveMessage', new RemoveMessage({ id: '3' })],
   ['a Document', new Document({ pageContent: 'p', metadata: { at: new Date(1) }, id: 'd' })],
@@ -75,7 +103,8 @@ describe('E17: what the state can hold comes back equal and of the same type', (
     const back = await roundTrip(value);
     expect(back).toStrictEqual(value);
     expect(Object.is(back, -0)).toBe(Object.is(value, -0));
-    if (typeof value === 'object' && value !== null) expect(Object.getPrototypeOf(back)).toBe(Object.getPrototypeOf(value));
+    if (typeof value === 'object' && value !== null)
+      expect(Object.getPrototypeOf(back)).toBe(Object.getPrototypeOf(value));
   });
 
   test('an error keeps its class, name, stack, cause and own properties', async () => {
@@ -122,10 +151,14 @@ describe('what cannot come back equal is refused with channel and path', () => {
     ['a symbol as key', { a: { [Symbol('s')]: 1 } }, '.a'],
     ['a WeakMap', { w: new WeakMap() }, '.w'],
     ['a Promise', [Promise.resolve(1)], '[0]'],
-    ['a boxed string', [new String('x')], '[0]'], // oxlint-disable-line no-new-wrappers
+    ['a boxed string', [new String('x')], '[0]'],
     ['a cycle', loop, '.a.loop'],
     ['something far too deep', deep, ''],
-    ['a function inside a message', new AIMessage({ content: 'x', additional_kwargs: { f: () => 1 } }), '.additional_kwargs.f'],
+    [
+      'a function inside a message',
+      new AIMessage({ content: 'x', additional_kwargs: { f: () => 1 } }),
+      '.additional_kwargs.f',
+    ],
   ])('%s', (_, value, path) => {
     try {
       serializer.dump(value, 'state');
@@ -152,9 +185,17 @@ describe("LangGraph's own serializer", () => {
 
   test.each<[string, unknown]>([
     // It can't write bigints, loses __proto__, and its bytes are a Buffer once they went through Postgres.
-    ...kept.filter(([name]) => !/^(a Command|a prompt|a bigint|a BigInt64Array|a Set|a Map|a Uint8Array|a key __proto__)$/.test(name)),
+    ...kept.filter(
+      ([name]) =>
+        !/^(a Command|a prompt|a bigint|a BigInt64Array|a Set|a Map|a Uint8Array|a key __proto__)$/.test(
+          name,
+        ),
+    ),
     ['an Error', [new Error('x')]],
-    ['bytes in a message', new ToolMessage({ content: 'r', tool_call_id: 'c', artifact: { b: new Uint8Array([1]) } })],
+    [
+      'bytes in a message',
+      new ToolMessage({ content: 'r', tool_call_id: 'c', artifact: { b: new Uint8Array([1]) } }),
+    ],
   ])('is read as it reads itself: %s', async (_, value) => {
     const [type, data] = await shipped.dumpsTyped(value);
     expect(await serializer.load(type, data)).toEqual(await shipped.loadsTyped(type, data));
@@ -173,7 +214,14 @@ const rich = fc.letrec<{ value: unknown }>((tie) => ({
     fc.uint8Array(),
     fc.float32Array(),
     fc.array(tie('value'), { maxLength: 4 }),
-    fc.dictionary(fc.oneof(fc.string(), fc.constantFrom('lc', 'type', '$perdure', '__proto__', 'k\u0000', '__lc_escaped__')), tie('value'), { maxKeys: 4 }),
+    fc.dictionary(
+      fc.oneof(
+        fc.string(),
+        fc.constantFrom('lc', 'type', '$perdure', '__proto__', 'k\u0000', '__lc_escaped__'),
+      ),
+      tie('value'),
+      { maxKeys: 4 },
+    ),
     fc.array(fc.tuple(tie('value'), tie('value')), { maxLength: 3 }).map((entries) => new Map(entries)),
     fc.array(tie('value'), { maxLength: 3 }).map((items) => new Set(items)),
     fc.string().map((text) => new HumanMessage({ content: text })),
