@@ -1,10 +1,10 @@
 import { setMaxListeners } from 'node:events';
-import { isGraphBubbleUp } from '@langchain/langgraph';
 import { isPerdureError, PerdureError } from '../contracts/errors.ts';
 import { toErrorRecord, type ErrorRecord } from '../contracts/json.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
 import { askPerson } from './ask-person.ts';
 import type { ClaimRequest } from './claim.ts';
+import { isControlFlow } from './control-flow.ts';
 import { withOperation, type OperationCall, type RunningOperation } from './current-operation.ts';
 import { Lease } from './lease.ts';
 import { fetchOf } from './operation-fetch.ts';
@@ -74,7 +74,12 @@ function runningOperation(operationId: string, signal: AbortSignal): RunningOper
   return operation;
 }
 
-async function recordSuccess(run: RunContext, lease: Lease, operationId: string, value: unknown): Promise<void> {
+async function recordSuccess(
+  run: RunContext,
+  lease: Lease,
+  operationId: string,
+  value: unknown,
+): Promise<void> {
   let result: StoredResult | undefined;
   let refused: unknown;
   try {
@@ -125,11 +130,6 @@ async function settleError<T>(
   if (operation.signal.aborted && options.mayOutliveAbort) return;
   await lease.record({ status: 'unknown', error: record });
   if (claim.kind === 'exclusive' && !operation.signal.aborted) throw askPerson({ ...claim, attempts });
-}
-
-/** Interrupts, drains and commands to a parent graph are no errors: they pass, and nothing has happened. */
-function isControlFlow(error: unknown): boolean {
-  return typeof error === 'object' && error !== null && isGraphBubbleUp(error);
 }
 
 /** Stacks hold paths and, in some libraries, data; the ledger keeps what says what went wrong. */

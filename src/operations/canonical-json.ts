@@ -38,12 +38,15 @@ function toJson(value: unknown, path: string, above: readonly object[]): JsonVal
     case 'object':
       return value === null ? null : objectToJson(value, path, above);
     default:
-      throw new InvalidInputError(`${path} is a ${typeof value}; an operation's arguments have to be data.`, { path });
+      throw new InvalidInputError(`${path} is a ${typeof value}; an operation's arguments have to be data.`, {
+        path,
+      });
   }
 }
 
 function objectToJson(value: object, path: string, above: readonly object[]): JsonValue | undefined {
-  if (above.includes(value)) throw new InvalidInputError(`${path} refers back to an object that holds it.`, { path });
+  if (above.includes(value))
+    throw new InvalidInputError(`${path} refers back to an object that holds it.`, { path });
   const inside = [...above, value];
   const list = (items: Iterable<unknown>): JsonValue[] =>
     Array.from(items, (item, index) => toJson(item, `${path}[${index}]`, inside) ?? null);
@@ -53,13 +56,18 @@ function objectToJson(value: object, path: string, above: readonly object[]): Js
   if (ArrayBuffer.isView(value))
     return { $bytes: Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64') };
   if (value instanceof ArrayBuffer) return { $bytes: Buffer.from(value).toString('base64') };
-  if (value instanceof Date) return Number.isNaN(value.getTime()) ? { $date: 'invalid' } : value.toISOString();
+  if (value instanceof Date)
+    return Number.isNaN(value.getTime()) ? { $date: 'invalid' } : value.toISOString();
   if (value instanceof Error) return { name: value.name, message: value.message };
-  if ('toJSON' in value && typeof value.toJSON === 'function') return toJson(value.toJSON(), path, inside);
+  if (hasToJson(value)) return toJson(value.toJSON(), path, inside);
   return Object.fromEntries(
     Object.entries(value).flatMap(([key, each]): [string, JsonValue][] => {
       const json = toJson(each, `${path}.${key}`, inside);
       return json === undefined ? [] : [[key, json]];
     }),
   );
+}
+
+function hasToJson(value: object): value is { toJSON(): unknown } {
+  return 'toJSON' in value && typeof value.toJSON === 'function';
 }

@@ -113,23 +113,26 @@ export async function claimOperation(run: RunContext, request: ClaimRequest): Pr
 
 async function claimOnce(run: RunContext, request: ClaimRequest): Promise<Claim> {
   const { database } = run;
-  const { rows } = await database.query<ClaimRow>(claimSql(database.table('threads'), database.table('operations')), [
-    run.tenantId,
-    run.threadId,
-    run.fence,
-    request.operationId,
-    run.lineageRoot,
-    run.runId,
-    storable(request.node),
-    storable(request.tool),
-    request.toolCallId === null ? null : storable(request.toolCallId),
-    request.businessKey === null ? null : storable(request.businessKey),
-    request.kind,
-    request.argsHash,
-    JSON.stringify(request.args),
-    request.leaseToken,
-    request.leaseMs,
-  ]);
+  const { rows } = await database.query<ClaimRow>(
+    claimSql(database.table('threads'), database.table('operations')),
+    [
+      run.tenantId,
+      run.threadId,
+      run.fence,
+      request.operationId,
+      run.lineageRoot,
+      run.runId,
+      storable(request.node),
+      storable(request.tool),
+      request.toolCallId === null ? null : storable(request.toolCallId),
+      request.businessKey === null ? null : storable(request.businessKey),
+      request.kind,
+      request.argsHash,
+      JSON.stringify(request.args),
+      request.leaseToken,
+      request.leaseMs,
+    ],
+  );
   const row = rows[0];
   if (row?.fenced !== true) return { outcome: 'stale', currentFence: row?.current_fence ?? null };
   if (row.claimed_attempts !== null) return { outcome: 'claimed', attempts: row.claimed_attempts };
@@ -143,7 +146,8 @@ function existingOf(row: ClaimRow, status: OperationStatus): ExistingOperation {
     attempts: row.attempts,
     live: row.live,
     leaseMs: Number(row.lease_ms ?? 0),
-    result: row.result_type === null ? undefined : { type: row.result_type, bytes: row.result ?? Buffer.alloc(0) },
+    result:
+      row.result_type === null ? undefined : { type: row.result_type, bytes: row.result ?? Buffer.alloc(0) },
     error: row.error === null ? undefined : errorRecord.parse(row.error),
   };
 }
@@ -184,7 +188,14 @@ export async function recordLookup(
       lease_token = NULL, lease_until = NULL, resolved_by = 'lookup', resolved_at = now()
     WHERE tenant_id = $1 AND operation_id = $2 AND attempts = $3
       AND (status = 'unknown' OR (status = 'running' AND lease_until < now()))`,
-    [tenantId, operationId, attempts, result ? 'succeeded' : 'failed', result?.type ?? null, result?.bytes ?? null],
+    [
+      tenantId,
+      operationId,
+      attempts,
+      result ? 'succeeded' : 'failed',
+      result?.type ?? null,
+      result?.bytes ?? null,
+    ],
   );
   return rowCount === 1;
 }

@@ -23,9 +23,10 @@ export type CurrentSlot = { operationId: string; node: string };
  */
 export function currentSlot(run: RunContext, call: NamedCall): CurrentSlot {
   const task = currentTask();
-  const levels = task === undefined ? [] : slotLevels(task.place, run.stepOf);
+  const levels = task === undefined ? [] : slotLevels(task.place, (checkpointNs) => run.stepOf(checkpointNs));
   const node = nodePath(levels);
-  if (call.businessKey !== undefined) return { operationId: keyOperationId(run.tenantId, call.businessKey), node };
+  if (call.businessKey !== undefined)
+    return { operationId: keyOperationId(run.tenantId, call.businessKey), node };
   const outer = runningOperation();
   if (outer !== undefined) {
     const slotCall = named(call) ?? counted(outer.ordinals, call.tool);
@@ -37,12 +38,20 @@ export function currentSlot(run: RunContext, call: NamedCall): CurrentSlot {
       { tool: call.tool },
     );
   const slotCall = named(call) ?? counted(ordinalsOf(task.scratchpad), call.tool);
-  const slot = { tenantId: run.tenantId, lineageRoot: run.lineageRoot, levels, tool: call.tool, call: slotCall };
+  const slot = {
+    tenantId: run.tenantId,
+    lineageRoot: run.lineageRoot,
+    levels,
+    tool: call.tool,
+    call: slotCall,
+  };
   return { operationId: slotOperationId(slot), node };
 }
 
 function named(call: NamedCall): SlotCall | undefined {
-  return call.toolCallId === undefined || call.toolCallId === '' ? undefined : { toolCallId: call.toolCallId };
+  return call.toolCallId === undefined || call.toolCallId === ''
+    ? undefined
+    : { toolCallId: call.toolCallId };
 }
 
 function counted(ordinals: Map<string, number>, tool: string): SlotCall {

@@ -1,11 +1,11 @@
-import { DynamicStructuredTool, type StructuredToolInterface, type ToolRunnableConfig } from '@langchain/core/tools';
+import { DynamicStructuredTool, type ToolRunnableConfig } from '@langchain/core/tools';
 import type { InteropZodType, InferInteropZodOutput } from '@langchain/core/utils/types';
 import type { EffectKind } from '../contracts/operations.ts';
 import { currentOperation, type OperationCall } from './current-operation.ts';
 import type { Lookup } from './ledger.ts';
 import { checkKind } from './operation.ts';
 import { outsideCall, type Outside } from './outside.ts';
-import { toolAsOperation } from './tool-as-operation.ts';
+import { toolAsOperation, type InvokableTool } from './tool-as-operation.ts';
 
 export type DurableToolOptions<Input> = {
   /** What may be done when it is not known whether the effect happened. */
@@ -23,7 +23,9 @@ export type DurableToolOptions<Input> = {
   outside?: Outside | undefined;
 };
 
-export type DurableToolFields<Schema extends InteropZodType> = DurableToolOptions<InferInteropZodOutput<Schema>> & {
+export type DurableToolFields<Schema extends InteropZodType> = DurableToolOptions<
+  InferInteropZodOutput<Schema>
+> & {
   name: string;
   description: string;
   schema: Schema;
@@ -35,7 +37,7 @@ export type DurableToolFields<Schema extends InteropZodType> = DurableToolOption
 };
 
 /** The input of a tool's function. */
-type InputOf<T extends StructuredToolInterface> = T extends { schema: infer S }
+type InputOf<T extends InvokableTool> = T extends { schema: infer S }
   ? S extends InteropZodType
     ? InferInteropZodOutput<S>
     : Record<string, unknown>
@@ -54,25 +56,25 @@ type InputOf<T extends StructuredToolInterface> = T extends { schema: infer S }
  * An agent whose tools are durable but which lacks the `durableTools()` middleware gives the errors of a tool to
  * the model, as LangChain does; with it they end the attempt, and the retry finds out what happened.
  */
-export function durableTool<T extends StructuredToolInterface>(tool: T, options: DurableToolOptions<InputOf<T>>): T;
+export function durableTool<T extends InvokableTool>(tool: T, options: DurableToolOptions<InputOf<T>>): T;
 export function durableTool<Schema extends InteropZodType>(
   fields: DurableToolFields<Schema>,
   fn: (
     input: InferInteropZodOutput<Schema>,
     call: OperationCall,
     config: ToolRunnableConfig | undefined,
-  ) => Promise<unknown> | unknown,
+  ) => unknown,
 ): DynamicStructuredTool<Schema>;
 export function durableTool<Schema extends InteropZodType>(
-  first: StructuredToolInterface | DurableToolFields<Schema>,
+  first: InvokableTool | DurableToolFields<Schema>,
   second:
     | DurableToolOptions<never>
     | ((
         input: InferInteropZodOutput<Schema>,
         call: OperationCall,
         config: ToolRunnableConfig | undefined,
-      ) => Promise<unknown> | unknown),
-): StructuredToolInterface {
+      ) => unknown),
+): InvokableTool {
   if (typeof second === 'function') {
     const { kind, businessKey, lookup, lease, outside, ...fields } = first as DurableToolFields<Schema>;
     checkKind(fields.name, { kind, lookup });
@@ -88,7 +90,7 @@ export function durableTool<Schema extends InteropZodType>(
     });
     return toolAsOperation(made, { kind, businessKey, lookup, lease, outside, mayOutliveAbort: false });
   }
-  const tool = first as StructuredToolInterface;
+  const tool = first as InvokableTool;
   checkKind(tool.name, second);
   return toolAsOperation(tool, { ...second, mayOutliveAbort: true });
 }

@@ -2,12 +2,13 @@ import { createMiddleware, ToolMessage, type AgentMiddleware } from 'langchain';
 import { isCommand } from '@langchain/langgraph';
 import { effectKind, type EffectKind } from '../contracts/operations.ts';
 import { PerdureError } from '../contracts/errors.ts';
+import { isControlFlow } from './control-flow.ts';
 import { currentSlot, currentTaskSignal } from './current-slot.ts';
 import { execute, type Lookup } from './ledger.ts';
 import { checkKind } from './operation.ts';
 import { checkOutside, type Outside } from './outside.ts';
 import { currentRunContext } from './run-context.ts';
-import { isDurableTool, toolAsOperation, type InvokableTool } from './tool-as-operation.ts';
+import { isDurableTool, toolAsOperation, withInvoke, type InvokableTool } from './tool-as-operation.ts';
 import { toolResult } from './tool-results.ts';
 
 export type DurableToolsOptions = {
@@ -28,24 +29,60 @@ export type DurableToolsOptions = {
 
 /**
  * LangChain middleware that makes every tool call of an agent an operation. Tools that are durable by themselves
- * stay as they are.
+ * stay as they are. Put it **first** in the agent's list:
  *
- * It is the tool itself that becomes the operation, so that a middleware that retries tools may stand before or
- * after this one in the list. One that puts a tool in place of another has to stand before it.
+ * - It is the tool itself that becomes the operation, so that whatever stands behind it (a retry) can't repeat an
+ *   effect either.
+ * - A pause that a tool or the ledger asks for goes through, also where a middleware behind it takes the pause for
+ *   an error, as LangChain's `toolRetryMiddleware` does. One before it could still swallow the pause.
+ *
+ * A middleware that puts another tool in a known tool's place has to stand before it.
  */
 export function durableTools(options: DurableToolsOptions = {}): AgentMiddleware {
-  for (const [name, kind] of Object.entries(options.kinds ?? {})) checkKind(name, { kind, lookup: options.lookups?.[name] });
+  for (const [name, kind] of Object.entries(options.kinds ?? {}))
+    checkKind(name, { kind, lookup: options.lookups?.[name] });
   return createMiddleware({
     name: 'perdure',
-    wrapToolCall: (request, handler) => {
+    wrapToolCall: async (request, handler) => {
       const { tool, toolCall } = request;
-      if (tool !== undefined && isDurableTool(tool)) return handler(request);
-      const settings = settingsOf(toolCall.name, tool, options);
-      if (isInvokable(tool))
-        return handler({ ...request, tool: toolAsOperation(tool, { ...settings, mayOutliveAbort: true }) });
-      return handlerAsOperation(toolCall, settings, () => handler(request));
+      const settings = (): Settings => settingsOf(toolCall.name, tool, options);
+      if (!isInvokable(tool)) return handlerAsOperation(toolCall, settings(), () => handler(request));
+      const durable = isDurableTool(tool)
+        ? tool
+        : toolAsOperation(tool, { ...settings(), mayOutliveAbort: true });
+      const pause = new Pause();
+      return pause.outlast(() => handler({ ...request, tool: pause.keepOf(durable) }));
     },
   });
+}
+
+/** A pause (or another signal of LangGraph) that left a tool, and that nothing on its way out may swallow. */
+class Pause {
+  #signal: { thrown: unknown } | undefined;
+
+  /** The tool, which throws its first signal again instead of running again. */
+  keepOf<T extends InvokableTool>(tool: T): T {
+    return withInvoke(tool, async (input, config) => {
+      if (this.#signal !== undefined) throw this.#signal.thrown;
+      try {
+        return await tool.invoke(input as never, config as never);
+      } catch (error) {
+        if (isControlFlow(error)) this.#signal = { thrown: error };
+        throw error;
+      }
+    });
+  }
+
+  /** What `work` gives, or the signal that was thrown inside of it. */
+  async outlast<T>(work: () => Promise<T> | T): Promise<T> {
+    try {
+      const result = await work();
+      if (this.#signal === undefined) return result;
+    } catch (error) {
+      if (this.#signal === undefined) throw error;
+    }
+    throw this.#signal.thrown;
+  }
 }
 
 type Settings = {
@@ -88,7 +125,9 @@ export function declaredKind(name: string, tool: object | undefined): EffectKind
 }
 
 function property(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && name in value ? (value as Record<string, unknown>)[name] : undefined;
+  return typeof value === 'object' && value !== null && name in value
+    ? (value as Record<string, unknown>)[name]
+    : undefined;
 }
 
 function isInvokable<T>(tool: T): tool is T & InvokableTool {
@@ -126,7 +165,11 @@ async function handlerAsOperation<T>(
     shared: businessKey !== undefined,
   });
   if (ToolMessage.isInstance(value) || isCommand(value)) return value as T;
-  throw new PerdureError('OPERATION_INVALID', `The result recorded for '${toolCall.name}' is no tool message.`, {
-    tool: toolCall.name,
-  });
+  throw new PerdureError(
+    'OPERATION_INVALID',
+    `The result recorded for '${toolCall.name}' is no tool message.`,
+    {
+      tool: toolCall.name,
+    },
+  );
 }

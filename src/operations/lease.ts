@@ -68,14 +68,16 @@ export class Lease {
         return;
       }
       this.#renewedAt = begun;
-      if (row.fenced !== true) onLoss(new StaleFenceError(this.#run.threadId, { operation_id: this.#operationId }));
+      if (row.fenced !== true)
+        onLoss(new StaleFenceError(this.#run.threadId, { operation_id: this.#operationId }));
     } catch (error) {
       if (!isUnavailable(error)) {
         onLoss(this.#lost(error instanceof Error ? error.message : String(error)));
         return;
       }
       // Postgres may be back before the lease is past; after that somebody else may have it.
-      if (performance.now() - this.#renewedAt > this.#leaseMs) onLoss(this.#lost("it couldn't be renewed in time"));
+      if (performance.now() - this.#renewedAt > this.#leaseMs)
+        onLoss(this.#lost("it couldn't be renewed in time"));
     }
   }
 
@@ -91,7 +93,12 @@ export class Lease {
       SET status = $4, result_type = $5, result = $6, error = $7::json, finished_at = now(), lease_until = NULL
       WHERE tenant_id = $1 AND operation_id = $2 AND lease_token = $3
         AND (status IN ('running', 'unknown') OR status = $4)`,
-      [outcome.status, result?.type ?? null, result?.bytes ?? null, outcome.error ? JSON.stringify(outcome.error) : null],
+      [
+        outcome.status,
+        result?.type ?? null,
+        result?.bytes ?? null,
+        outcome.error ? JSON.stringify(outcome.error) : null,
+      ],
     );
     if (!recorded) throw this.#lost('it finished after somebody else had taken it over');
   }
@@ -125,8 +132,12 @@ export class Lease {
   }
 
   #lost(why: string): PerdureError {
-    return new PerdureError('OPERATION_LEASE_LOST', `The lease of operation '${this.#operationId}' was lost: ${why}.`, {
-      operation_id: this.#operationId,
-    });
+    return new PerdureError(
+      'OPERATION_LEASE_LOST',
+      `The lease of operation '${this.#operationId}' was lost: ${why}.`,
+      {
+        operation_id: this.#operationId,
+      },
+    );
   }
 }

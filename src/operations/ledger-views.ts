@@ -1,6 +1,11 @@
 import { InvalidInputError, UnknownOperationError } from '../contracts/errors.ts';
 import { errorRecord, jsonValue } from '../contracts/json.ts';
-import type { EffectKind, OperationResolution, OperationStatus, OperationView } from '../contracts/operations.ts';
+import type {
+  EffectKind,
+  OperationResolution,
+  OperationStatus,
+  OperationView,
+} from '../contracts/operations.ts';
 import type { Database } from '../postgres/database.ts';
 import { storeReported, viewResult } from './result-codec.ts';
 
@@ -66,7 +71,7 @@ export async function listOperations(
     ORDER BY sequence DESC LIMIT $4`,
     [tenantId, filter.threadId ?? null, filter.status ?? null, filter.limit ?? 100],
   );
-  return rows.reverse().map(toView);
+  return rows.toReversed().map(toView);
 }
 
 /**
@@ -91,15 +96,26 @@ export async function resolveOperation(
     WHERE tenant_id = $1 AND operation_id = $2
       AND (status = 'unknown' OR (status = 'running' AND lease_until < now())
         OR ($6 AND status = 'succeeded' AND result_type IS NULL))`,
-    [tenantId, operationId, happened ? 'succeeded' : 'pending', result?.type ?? null, result?.bytes ?? null, happened, by],
+    [
+      tenantId,
+      operationId,
+      happened ? 'succeeded' : 'pending',
+      result?.type ?? null,
+      result?.bytes ?? null,
+      happened,
+      by,
+    ],
   );
   const operation = await getOperation(database, tenantId, operationId);
   if (operation === undefined) throw new UnknownOperationError(operationId);
   if (rowCount === 1) return operation;
-  throw new InvalidInputError(`Operation '${operationId}' is ${describe(operation.status)}; there is nothing to resolve.`, {
-    operation_id: operationId,
-    status: operation.status,
-  });
+  throw new InvalidInputError(
+    `Operation '${operationId}' is ${describe(operation.status)}; there is nothing to resolve.`,
+    {
+      operation_id: operationId,
+      status: operation.status,
+    },
+  );
 }
 
 function describe(status: OperationStatus): string {

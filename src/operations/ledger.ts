@@ -1,11 +1,22 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isPerdureError, OperationConflictError, OperationUnknownError, StaleFenceError } from '../contracts/errors.ts';
+import {
+  isPerdureError,
+  OperationConflictError,
+  OperationUnknownError,
+  StaleFenceError,
+} from '../contracts/errors.ts';
 import type { EffectKind } from '../contracts/operations.ts';
 import { askPerson } from './ask-person.ts';
 import { resultLost, runClaimed, type AttemptOptions } from './attempt.ts';
 import { argumentsHash, argumentsJson } from './canonical-json.ts';
-import { claimOperation, markLapsed, recordLookup, type ClaimRequest, type ExistingOperation } from './claim.ts';
+import {
+  claimOperation,
+  markLapsed,
+  recordLookup,
+  type ClaimRequest,
+  type ExistingOperation,
+} from './claim.ts';
 import type { OperationCall } from './current-operation.ts';
 import { LEASE } from './lease.ts';
 import { loadResult, storeResult } from './result-codec.ts';
@@ -77,7 +88,7 @@ async function settle<T>(run: RunContext, request: OperationRequest<T>): Promise
     leaseMs: request.leaseMs ?? LEASE,
   };
   const attempt: AttemptOptions<T> = {
-    run: request.run,
+    run: (call) => request.run(call),
     signal: request.signal,
     mayOutliveAbort: request.mayOutliveAbort ?? false,
     provesNothing: request.provesNothing,
@@ -95,16 +106,22 @@ async function settle<T>(run: RunContext, request: OperationRequest<T>): Promise
     if (claimed.outcome === 'claimed')
       return { recorded: false, value: await runClaimed(run, claim, claimed.attempts, attempt) };
     const { existing } = claimed;
-    if (existing === undefined) continue;
+    // It was free to take, and somebody else was faster.
+    if (existing === undefined || existing.status === 'pending' || existing.status === 'failed') continue;
     if (existing.argsHash !== claim.argsHash && !(claim.kind === 'pure' && existing.live))
       throw new OperationConflictError(claim.operationId, { tool: claim.tool, status: existing.status });
-    if (existing.status === 'succeeded') return { recorded: true, value: await recordedResult(run, claim, existing) };
+    if (existing.status === 'succeeded')
+      return { recorded: true, value: await recordedResult(run, claim, existing) };
     if (existing.live) await waitForHolder(run, request.signal, existing.leaseMs, turn);
     else await settleUnknown(run, claim, request, existing);
   }
 }
 
-async function recordedResult(run: RunContext, claim: ClaimRequest, existing: ExistingOperation): Promise<unknown> {
+async function recordedResult(
+  run: RunContext,
+  claim: ClaimRequest,
+  existing: ExistingOperation,
+): Promise<unknown> {
   if (existing.result === undefined) throw resultLost(claim.operationId, existing.error?.message);
   return loadResult(run.serde, existing.result);
 }
@@ -113,7 +130,12 @@ async function recordedResult(run: RunContext, claim: ClaimRequest, existing: Ex
 const LONGEST_WAIT = 500;
 
 /** Waits for whoever runs the operation: a little longer each time, and no longer than the lease is good for. */
-async function waitForHolder(run: RunContext, signal: AbortSignal | undefined, leaseMs: number, turn: number): Promise<void> {
+async function waitForHolder(
+  run: RunContext,
+  signal: AbortSignal | undefined,
+  leaseMs: number,
+  turn: number,
+): Promise<void> {
   const pause = Math.min(20 * 2 ** Math.min(turn, 5), LONGEST_WAIT, Math.max(leaseMs, 1) + 1);
   const either = signal === undefined ? run.signal : AbortSignal.any([run.signal, signal]);
   await delay(pause, undefined, { signal: either }).catch((error: unknown) => {
@@ -138,7 +160,13 @@ async function settleUnknown<T>(
   if (claim.kind === 'reconcilable' && request.lookup !== undefined) {
     const found = await askFarSide(run, request, request.lookup);
     if (found?.happened === true) {
-      await recordLookup(database, tenantId, operationId, attempts, await storeResult(run.serde, found.result));
+      await recordLookup(
+        database,
+        tenantId,
+        operationId,
+        attempts,
+        await storeResult(run.serde, found.result),
+      );
       return;
     }
     if (found?.happened === false) {
@@ -149,10 +177,16 @@ async function settleUnknown<T>(
   throw askPerson({ ...claim, attempts });
 }
 
-async function askFarSide<T>(run: RunContext, request: OperationRequest<T>, lookup: Lookup): Promise<LookupResult> {
+async function askFarSide<T>(
+  run: RunContext,
+  request: OperationRequest<T>,
+  lookup: Lookup,
+): Promise<LookupResult> {
   try {
     return await lookup(request.operationId, { args: request.args, signal: request.signal ?? run.signal });
   } catch (error) {
-    throw Object.assign(new OperationUnknownError(request.operationId, { tool: request.tool }), { cause: error });
+    throw Object.assign(new OperationUnknownError(request.operationId, { tool: request.tool }), {
+      cause: error,
+    });
   }
 }

@@ -54,13 +54,20 @@ function plainFetch(): typeof fetch {
 type FetchInput = Parameters<typeof fetch>[0];
 type FetchInit = Parameters<typeof fetch>[1];
 
-async function fetchAs(operation: RunningOperation, input: FetchInput, init: FetchInit, plain = plainFetch()): Promise<Response> {
+async function fetchAs(
+  operation: RunningOperation,
+  input: FetchInput,
+  init: FetchInit,
+  plain = plainFetch(),
+): Promise<Response> {
   const request = input instanceof Request ? input : undefined;
   const method = init?.method ?? request?.method ?? 'GET';
-  const signals = [operation.signal, init?.signal ?? request?.signal].filter((signal) => signal !== undefined && signal !== null);
+  const signals = [operation.signal, init?.signal ?? request?.signal].filter(
+    (signal) => signal !== undefined && signal !== null,
+  );
   const signal = AbortSignal.any(signals);
   if (isSafeMethod(method)) return plain(input, { ...init, signal });
-  const url = new URL(request?.url ?? String(input));
+  const url = new URL(input instanceof Request ? input.url : input);
   const body = init?.body ?? (request?.body ? await request.clone().arrayBuffer() : undefined);
   const keyed = operation.requests.begin(url.origin, fingerprint(method, url, body));
   const headers = new Headers(init?.headers ?? request?.headers);
@@ -83,7 +90,8 @@ function fingerprint(method: string, url: URL, body: unknown): string {
   if (typeof body === 'string') hash.update(body);
   else if (body instanceof URLSearchParams) hash.update(body.toString());
   else if (body instanceof ArrayBuffer) hash.update(new Uint8Array(body));
-  else if (ArrayBuffer.isView(body)) hash.update(new Uint8Array(body.buffer, body.byteOffset, body.byteLength));
+  else if (ArrayBuffer.isView(body))
+    hash.update(new Uint8Array(body.buffer, body.byteOffset, body.byteLength));
   else if (body !== undefined && body !== null) hash.update(`once ${(unread += 1)}`);
   return hash.digest('hex');
 }

@@ -72,8 +72,11 @@ function encode(text: string, keep: RegExp = KEEP): string {
   let encoded = '';
   for (const character of text) {
     if (keep.test(character)) encoded += character;
-    else if (/^[\ud800-\udfff]$/.test(character)) encoded += `%u${character.charCodeAt(0).toString(16).toUpperCase()}`;
-    else for (const byte of Buffer.from(character)) encoded += `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
+    else if (/^[\ud800-\udfff]$/.test(character))
+      encoded += `%u${character.charCodeAt(0).toString(16).toUpperCase()}`;
+    else
+      for (const byte of Buffer.from(character))
+        encoded += `%${byte.toString(16).toUpperCase().padStart(2, '0')}`;
   }
   return encoded;
 }

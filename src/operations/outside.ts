@@ -27,5 +27,9 @@ export function callOutside<T>(
 
 /** A call with an id of its own, which no retry will see again. */
 export function outsideCall(): OperationCall {
-  return { operationId: `outside:${randomUUID()}`, signal: new AbortController().signal, fetch: globalThis.fetch };
+  return {
+    operationId: `outside:${randomUUID()}`,
+    signal: new AbortController().signal,
+    fetch: globalThis.fetch,
+  };
 }

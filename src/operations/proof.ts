@@ -41,7 +41,8 @@ export function provesNothingHappened(error: unknown, depth = 0): boolean {
   const code = 'code' in error ? error.code : undefined;
   if (code === 'OPERATION_NOT_EXECUTED') return true;
   if (typeof code === 'string' && NEVER_CONNECTED.has(code)) return true;
-  if ('syscall' in error && typeof error.syscall === 'string' && BEFORE_CONNECTION.has(error.syscall)) return true;
+  if ('syscall' in error && typeof error.syscall === 'string' && BEFORE_CONNECTION.has(error.syscall))
+    return true;
   const status = statusOf(error);
   if (status !== undefined) return isRefusal(status);
   // fetch() hides the connection's error in the cause of a TypeError, clients in theirs.
@@ -54,8 +55,12 @@ function statusOf(error: object): number | undefined {
     'status' in error ? error.status : undefined,
     'statusCode' in error ? error.statusCode : undefined,
     typeof response === 'object' && response !== null && 'status' in response ? response.status : undefined,
-    typeof response === 'object' && response !== null && 'statusCode' in response ? response.statusCode : undefined,
+    typeof response === 'object' && response !== null && 'statusCode' in response
+      ? response.statusCode
+      : undefined,
   ];
-  const status = candidates.find((each) => each !== undefined && each !== null && Number.isInteger(Number(each)));
+  const status = candidates.find(
+    (each) => each !== undefined && each !== null && Number.isInteger(Number(each)),
+  );
   return status === undefined ? undefined : Number(status);
 }

@@ -28,7 +28,8 @@ export type RunContext = {
   fail(error: Error): void;
 };
 
-const storage = (): AsyncLocalStorage<RunContext> => processWide('run-context', () => new AsyncLocalStorage<RunContext>());
+const storage = (): AsyncLocalStorage<RunContext> =>
+  processWide('run-context', () => new AsyncLocalStorage<RunContext>());
 
 /** Runs `work` as part of a run: operations begun in it, also asynchronously, find `context`. */
 export function withRunContext<T>(context: RunContext, work: () => T): T {

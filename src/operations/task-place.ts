@@ -26,7 +26,10 @@ const pullTriggers = (node: string): string[] => [`branch:to:${node}`, '__start_
  * so that the place is found by trying. What is not found is named by the task id: still the same on every retry
  * and never another task's, only not the same on a fork.
  */
-export function slotLevels(place: TaskPlace, stepOf: (checkpointNs: string) => number | undefined): SlotLevel[] {
+export function slotLevels(
+  place: TaskPlace,
+  stepOf: (checkpointNs: string) => number | undefined,
+): SlotLevel[] {
   const parts = place.checkpointNs.split('|');
   return parts.map((part, index) => {
     const [name, taskId] = splitPart(part);
@@ -36,7 +39,13 @@ export function slotLevels(place: TaskPlace, stepOf: (checkpointNs: string) => n
     const execution =
       index === parts.length - 1
         ? innermostExecution(place, taskId)
-        : outerExecution({ name, taskId, graphNs, step: stepOf(graphNs), checkpointId: place.checkpoints[graphNs] });
+        : outerExecution({
+            name,
+            taskId,
+            graphNs,
+            step: stepOf(graphNs),
+            checkpointId: place.checkpoints[graphNs],
+          });
     return { node: name, execution };
   });
 }
@@ -74,7 +83,8 @@ type OuterTask = {
 function outerExecution({ name, taskId, graphNs, step, checkpointId }: OuterTask): string {
   if (step === undefined || typeof checkpointId !== 'string') return byTaskId(taskId);
   const ns = graphNs === '' ? name : `${graphNs}|${name}`;
-  const made = (...rest: unknown[]): string => uuid5(JSON.stringify([ns, String(step), name, ...rest]), checkpointId);
+  const made = (...rest: unknown[]): string =>
+    uuid5(JSON.stringify([ns, String(step), name, ...rest]), checkpointId);
   if (pullTriggers(name).some((trigger) => made('__pregel_pull', [trigger]) === taskId)) return String(step);
   for (let index = 0; index < MAX_SENDS; index += 1)
     if (made('__pregel_push', String(index)) === taskId) return `${step}.${index}`;

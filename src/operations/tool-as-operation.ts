@@ -37,10 +37,19 @@ export function isDurableTool(tool: object): boolean {
  * format, metadata, class) is the tool's own.
  */
 export function toolAsOperation<T extends InvokableTool>(tool: T, options: ToolOperationOptions): T {
-  const invoke = (input: unknown, config?: ToolRunnableConfig): Promise<unknown> => invokeOnce(tool, options, input, config);
+  return withInvoke(tool, (input, config) => invokeOnce(tool, options, input, config));
+}
+
+/** The same tool with another `invoke`, marked as durable. */
+export function withInvoke<T extends InvokableTool>(
+  tool: T,
+  invoke: (input: unknown, config?: ToolRunnableConfig) => Promise<unknown>,
+): T {
   return new Proxy(tool, {
     get: (target, property) =>
-      property === 'invoke' || property === 'call' ? invoke : (Reflect.get(target, property, target) as unknown),
+      property === 'invoke' || property === 'call'
+        ? invoke
+        : (Reflect.get(target, property, target) as unknown),
     has: (target, property) => property === durable || Reflect.has(target, property),
   });
 }

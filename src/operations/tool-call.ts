@@ -6,6 +6,10 @@ export type ToolRunnableConfig = { signal?: AbortSignal; toolCall?: { id?: strin
 
 export function isToolCall(input: unknown): input is ToolCallInput {
   return (
-    typeof input === 'object' && input !== null && 'type' in input && input.type === 'tool_call' && 'args' in input
+    typeof input === 'object' &&
+    input !== null &&
+    'type' in input &&
+    input.type === 'tool_call' &&
+    'args' in input
   );
 }

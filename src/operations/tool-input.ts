@@ -11,12 +11,18 @@ export type ToolWithSchema = { schema: unknown; verboseParsingErrors?: boolean }
  * @throws ToolInputParsingException
  */
 export async function parseToolInput(tool: ToolWithSchema, input: unknown): Promise<unknown> {
-  const given = tool instanceof Tool && (typeof input === 'string' || input === null || input === undefined) ? { input } : input;
+  const given =
+    tool instanceof Tool && (typeof input === 'string' || input === null || input === undefined)
+      ? { input }
+      : input;
   if (!isInteropZodSchema(tool.schema)) return given;
   const parsed = await interopSafeParseAsync(tool.schema, given);
   if (parsed.success) return parsed.data;
   const { error } = parsed;
-  const details = tool.verboseParsingErrors === true ? `\nDetails: ${String(error)}` : '';
+  const details =
+    tool.verboseParsingErrors === true
+      ? `\nDetails: ${error instanceof Error ? error.message : 'unknown'}`
+      : '';
   const issues = isInteropZodError(error) ? `\n\n${z.prettifyError(error)}` : '';
   throw new ToolInputParsingException(
     `Received tool input did not match expected schema${details}${issues}`,

@@ -34,6 +34,7 @@ function answering(message: ToolMessage, toolCallId: string): ToolMessage {
     content: message.content,
     artifact: message.artifact as unknown,
     tool_call_id: toolCallId,
+    // oxlint-disable-next-line typescript/no-deprecated -- providers still read it
     additional_kwargs: message.additional_kwargs,
     response_metadata: message.response_metadata,
     ...(message.name === undefined ? {} : { name: message.name }),
@@ -45,9 +46,12 @@ function answering(message: ToolMessage, toolCallId: string): ToolMessage {
 /** A Command that answers one call answers this one; one with messages for several calls is left as it is. */
 function answeringCommand(command: Command, toolCallId: string): Command {
   const update: unknown = command.update;
-  if (typeof update !== 'object' || update === null || Array.isArray(update) || !('messages' in update)) return command;
+  if (typeof update !== 'object' || update === null || Array.isArray(update) || !('messages' in update))
+    return command;
   const messages: unknown[] = Array.isArray(update.messages) ? update.messages : [update.messages];
-  const answered = new Set(messages.filter((each) => ToolMessage.isInstance(each)).map((each) => each.tool_call_id));
+  const answered = new Set(
+    messages.filter((each) => ToolMessage.isInstance(each)).map((each) => each.tool_call_id),
+  );
   if (answered.size !== 1 || answered.has(toolCallId)) return command;
   return new Command({
     ...(command.graph === undefined ? {} : { graph: command.graph }),
@@ -76,6 +80,7 @@ function messageOf(value: unknown, shape: ToolResultShape, toolCallId: string): 
 function isMessageContent(content: unknown): content is ToolMessage['content'] {
   return (
     typeof content === 'string' ||
-    (Array.isArray(content) && content.every((block) => typeof block === 'object' && block !== null && 'type' in block))
+    (Array.isArray(content) &&
+      content.every((block) => typeof block === 'object' && block !== null && 'type' in block))
   );
 }

@@ -13,7 +13,12 @@ export function runChild(order: ChildOrder): Promise<ChildEnd> {
       { env: { ...process.env, CHILD_ORDER: JSON.stringify(order) } },
       (error, stdout, stderr) => {
         if (error !== null && error.signal !== 'SIGKILL') reject(new Error(`${error.message}\n${stderr}`));
-        else resolve({ signal: child.signalCode, code: child.exitCode, output: stdout === '' ? undefined : JSON.parse(stdout) });
+        else
+          resolve({
+            signal: child.signalCode,
+            code: child.exitCode,
+            output: stdout === '' ? undefined : JSON.parse(stdout),
+          });
       },
     );
   });

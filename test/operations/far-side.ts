@@ -45,7 +45,12 @@ export class FarSide {
     const url = new URL(request.url ?? '/', this.url);
     const header = request.headers['idempotency-key'];
     const key = Array.isArray(header) ? header.join(',') : header;
-    const booking = { key, method: request.method ?? '', path: url.pathname, body: Buffer.concat(chunks).toString() };
+    const booking = {
+      key,
+      method: request.method ?? '',
+      path: url.pathname,
+      body: Buffer.concat(chunks).toString(),
+    };
     if (url.pathname === '/gate') return this.#hold(Number(url.searchParams.get('count')), response);
     if (request.method === 'GET') return this.#lookup(url.searchParams.get('key'), response);
     this.requests.push(booking);

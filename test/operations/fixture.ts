@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { JsonPlusSerializer } from '@langchain/langgraph-checkpoint';
 import { inject } from 'vitest';
+import { PerdureSerializer } from '../../src/checkpoint/serializer.ts';
 import { withRunContext, type RunContext } from '../../src/operations/run-context.ts';
 import { openDatabase, quoteIdentifier, type Database } from '../../src/postgres/database.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
@@ -33,7 +33,11 @@ export class TestThread {
     this.lineageRoot = lineageRoot;
   }
 
-  static async open(database: Database, threadId = `t-${randomUUID()}`, lineageRoot = threadId): Promise<TestThread> {
+  static async open(
+    database: Database,
+    threadId = `t-${randomUUID()}`,
+    lineageRoot = threadId,
+  ): Promise<TestThread> {
     await database.query(
       `INSERT INTO ${database.table('threads')} (tenant_id, thread_id, checkpoint_thread_id, graph, version, lineage_root, fence)
       VALUES ('default', $1, $1, 'test', '1', $2, 1)`,
@@ -45,10 +49,10 @@ export class TestThread {
   /** As a new attempt does: from now on the older ones are stale. */
   async takeFence(): Promise<number> {
     this.fence += 1;
-    await this.database.query(`UPDATE ${this.database.table('threads')} SET fence = $2 WHERE thread_id = $1`, [
-      this.threadId,
-      this.fence,
-    ]);
+    await this.database.query(
+      `UPDATE ${this.database.table('threads')} SET fence = $2 WHERE thread_id = $1`,
+      [this.threadId, this.fence],
+    );
     return this.fence;
   }
 
@@ -63,7 +67,7 @@ export class TestThread {
       fence: this.fence,
       signal: new AbortController().signal,
       stepOf: () => undefined,
-      serde: new JsonPlusSerializer(),
+      serde: new PerdureSerializer(),
       workerId: randomUUID(),
       fail: (error) => this.failures.push(error),
       ...changes,

@@ -47,9 +47,27 @@ const never = fail(new Error('it ran again'));
 describe('a recorded operation', () => {
   const when = new Date(0);
   test.each<[string, unknown]>([
-    ['a ToolMessage', new ToolMessage({ content: 'paid', tool_call_id: 'call_1', name: 'charge', artifact: { n: 1 }, status: 'success' })],
-    ['a Command', new Command({ update: { messages: [new AIMessage('hello')] }, goto: [new Send('next', { a: 1 })] })],
-    ['a Map', new Map<unknown, unknown>([['a', when], [1, new Set([1, 'b'])]])],
+    [
+      'a ToolMessage',
+      new ToolMessage({
+        content: 'paid',
+        tool_call_id: 'call_1',
+        name: 'charge',
+        artifact: { n: 1 },
+        status: 'success',
+      }),
+    ],
+    [
+      'a Command',
+      new Command({ update: { messages: [new AIMessage('hello')] }, goto: [new Send('next', { a: 1 })] }),
+    ],
+    [
+      'a Map',
+      new Map<unknown, unknown>([
+        ['a', when],
+        [1, new Set([1, 'b'])],
+      ]),
+    ],
     ['a Date', when],
     ['bytes', Buffer.from([0, 1, 255])],
     ['undefined', undefined],
@@ -69,15 +87,24 @@ describe('a recorded operation', () => {
     thread = await TestThread.open(database);
     const same = { ids: new Set([1n]), at: new Date(0), amount: 20, order: 1042 };
     expect(await call('idempotent', never, { args: same })).toBe('paid');
-    for (const other of [{ ...args, amount: 200 }, { ...args, ids: new Set([1]) }, { ...args, at: new Date(1) }, {}])
+    for (const other of [
+      { ...args, amount: 200 },
+      { ...args, ids: new Set([1]) },
+      { ...args, at: new Date(1) },
+      {},
+    ])
       await expect(call('idempotent', never, { args: other })).rejects.toThrow(OperationConflictError);
     expect(await status()).toBe('succeeded 1');
   });
 
   test('whose result cannot be stored never runs again, and says so', async () => {
     const serde = new PerdureSerializer();
-    await expect(call('idempotent', () => () => 1, {}, { serde })).rejects.toMatchObject({ code: 'OPERATION_RESULT_LOST' });
-    await expect(call('idempotent', never, {}, { serde })).rejects.toMatchObject({ code: 'OPERATION_RESULT_LOST' });
+    await expect(call('idempotent', () => () => 1, {}, { serde })).rejects.toMatchObject({
+      code: 'OPERATION_RESULT_LOST',
+    });
+    await expect(call('idempotent', never, {}, { serde })).rejects.toMatchObject({
+      code: 'OPERATION_RESULT_LOST',
+    });
     expect(await status()).toBe('succeeded 1');
     await resolveOperation(database, 'default', id(), { happened: 'paid' }, 'user:mira');
     expect(await call('idempotent', never, {}, { serde })).toBe('paid');
@@ -99,17 +126,31 @@ describe('an error', () => {
   test.each<[string, unknown]>([
     ['NotExecutedError', new NotExecutedError('the account is closed')],
     ['a refused connection', refused({ code: 'ECONNREFUSED' })],
-    ['an unknown host in the cause of a TypeError', new TypeError('fetch failed', { cause: refused({ code: 'ENOTFOUND' }) })],
-    ['two refused addresses', new TypeError('fetch failed', { cause: new AggregateError([refused({ code: 'ECONNREFUSED' }), refused({ syscall: 'connect', code: 'ENETUNREACH' })]) })],
+    [
+      'an unknown host in the cause of a TypeError',
+      new TypeError('fetch failed', { cause: refused({ code: 'ENOTFOUND' }) }),
+    ],
+    [
+      'two refused addresses',
+      new TypeError('fetch failed', {
+        cause: new AggregateError([
+          refused({ code: 'ECONNREFUSED' }),
+          refused({ syscall: 'connect', code: 'ENETUNREACH' }),
+        ]),
+      }),
+    ],
     ['401', refused({ status: 401 })],
     ['422 in a response', refused({ response: { status: 422 } })],
     ['429', refused({ statusCode: 429 })],
-  ])('that proves that nothing happened (%s) leaves it failed, to run again, with other arguments too', async (_what, error) => {
-    await expect(call('exclusive', fail(error))).rejects.toBe(error);
-    expect(await status()).toBe('failed 1');
-    expect(await call('exclusive', () => 'paid', { args: { amount: 10 } })).toBe('paid');
-    expect(await status()).toBe('succeeded 2');
-  });
+  ])(
+    'that proves that nothing happened (%s) leaves it failed, to run again, with other arguments too',
+    async (_what, error) => {
+      await expect(call('exclusive', fail(error))).rejects.toBe(error);
+      expect(await status()).toBe('failed 1');
+      expect(await call('exclusive', () => 'paid', { args: { amount: 10 } })).toBe('paid');
+      expect(await status()).toBe('succeeded 2');
+    },
+  );
 
   test.each<[string, unknown]>([
     ['a plain error', new Error('lost')],
@@ -118,22 +159,30 @@ describe('an error', () => {
     ['409', refused({ status: 409 })],
     ['503', refused({ status: 503 })],
     ['a string', 'lost'],
-  ])('that proves nothing (%s) leaves it unknown: idempotent runs again, exclusive asks', async (_what, error) => {
-    await expect(call('idempotent', fail(error))).rejects.toBe(error);
-    expect(await status()).toBe('unknown 1');
-    await expect(call('exclusive', never)).rejects.toThrow(GraphInterrupt);
-    expect(await call('idempotent', () => 'paid')).toBe('paid');
-    expect(await status()).toBe('succeeded 2');
-  });
+  ])(
+    'that proves nothing (%s) leaves it unknown: idempotent runs again, exclusive asks',
+    async (_what, error) => {
+      await expect(call('idempotent', fail(error))).rejects.toBe(error);
+      expect(await status()).toBe('unknown 1');
+      await expect(call('exclusive', never)).rejects.toThrow(GraphInterrupt);
+      expect(await call('idempotent', () => 'paid')).toBe('paid');
+      expect(await status()).toBe('succeeded 2');
+    },
+  );
 
   test('of an exclusive operation asks a person at once, and stays unknown until they have answered', async () => {
     await expect(call('exclusive', fail(new Error('lost')))).rejects.toThrow(GraphInterrupt);
     await expect(call('exclusive', never)).rejects.toThrow(GraphInterrupt);
     await expect(call('exclusive', never, { args: { amount: 200 } })).rejects.toThrow(OperationConflictError);
-    expect(await getOperation(database, 'default', id())).toMatchObject({ status: 'unknown', error: { name: 'Error', message: 'lost' } });
+    expect(await getOperation(database, 'default', id())).toMatchObject({
+      status: 'unknown',
+      error: { name: 'Error', message: 'lost' },
+    });
     await resolveOperation(database, 'default', id(), { happened: { charged: 20 } }, 'user:mira');
     expect(await call<unknown>('exclusive', never)).toEqual({ charged: 20 });
-    await expect(resolveOperation(database, 'default', id(), { retry: true }, 'user:tom')).rejects.toMatchObject({
+    await expect(
+      resolveOperation(database, 'default', id(), { retry: true }, 'user:tom'),
+    ).rejects.toMatchObject({
       code: 'INPUT_INVALID',
       details: { status: 'succeeded' },
     });
@@ -147,19 +196,28 @@ describe('an error', () => {
 
   test('is recorded without its stack', async () => {
     await expect(call('idempotent', fail(refused({ code: 'E_BOOM' })))).rejects.toThrow('no');
-    expect((await getOperation(database, 'default', id()))?.error).toEqual({ name: 'Error', message: 'no', code: 'E_BOOM' });
+    expect((await getOperation(database, 'default', id()))?.error).toEqual({
+      name: 'Error',
+      message: 'no',
+      code: 'E_BOOM',
+    });
   });
 
   test('of a lookup leaves the operation unknown, and one that cannot tell asks a person', async () => {
     const lookup = vi.fn<() => undefined | { happened: true; result: unknown }>();
     await expect(call('reconcilable', fail(new Error('lost')), { lookup })).rejects.toThrow('lost');
     lookup.mockImplementationOnce(fail(new Error('away')));
-    await expect(call('reconcilable', never, { lookup })).rejects.toMatchObject({ code: 'OPERATION_UNKNOWN' });
+    await expect(call('reconcilable', never, { lookup })).rejects.toMatchObject({
+      code: 'OPERATION_UNKNOWN',
+    });
     await expect(call('reconcilable', never, { lookup })).rejects.toThrow(GraphInterrupt);
     lookup.mockReturnValueOnce({ happened: true, result: new Map([[1, 2]]) });
     const serde = new PerdureSerializer();
     expect(await call<unknown>('reconcilable', never, { lookup }, { serde })).toEqual(new Map([[1, 2]]));
-    expect(await getOperation(database, 'default', id())).toMatchObject({ status: 'succeeded', resolved_by: 'lookup' });
+    expect(await getOperation(database, 'default', id())).toMatchObject({
+      status: 'succeeded',
+      resolved_by: 'lookup',
+    });
   });
 });
 
@@ -185,7 +243,9 @@ describe('two attempts', () => {
     const finish = gate();
     const begun = gate();
     let runs = 0;
-    const first = call('idempotent', async () => ((runs += 1), begun.open(), await finish.opened, 'paid'), { lease });
+    const first = call('idempotent', async () => ((runs += 1), begun.open(), await finish.opened, 'paid'), {
+      lease,
+    });
     await begun.opened;
     const second = call('idempotent', never, { lease });
     // The lease has been renewed until well after it would have been past.
@@ -232,7 +292,9 @@ describe('two attempts', () => {
   });
 
   test('of a deleted thread may claim nothing', async () => {
-    await database.query(`UPDATE ${database.table('threads')} SET deleted_at = now() WHERE thread_id = $1`, [thread.threadId]);
+    await database.query(`UPDATE ${database.table('threads')} SET deleted_at = now() WHERE thread_id = $1`, [
+      thread.threadId,
+    ]);
     await expect(call('pure', never)).rejects.toThrow(StaleFenceError);
   });
 
@@ -252,9 +314,14 @@ describe('two attempts', () => {
   test('a late one whose operation was taken over is told so', async () => {
     const begun = gate();
     const finish = gate();
-    const late = call('idempotent', async () => (begun.open(), await finish.opened, 'late'), { lease: 60_000 });
+    const late = call('idempotent', async () => (begun.open(), await finish.opened, 'late'), {
+      lease: 60_000,
+    });
     await begun.opened;
-    await database.query(`UPDATE ${database.table('operations')} SET lease_until = now() - interval '1 second' WHERE operation_id = $1`, [id()]);
+    await database.query(
+      `UPDATE ${database.table('operations')} SET lease_until = now() - interval '1 second' WHERE operation_id = $1`,
+      [id()],
+    );
     expect(await call('idempotent', () => 'again')).toBe('again');
     finish.open();
     await expect(late).rejects.toMatchObject({ code: 'OPERATION_LEASE_LOST' });
@@ -267,22 +334,32 @@ test('operations are listed by thread and by what became of them, oldest first',
   await expect(call('idempotent', fail(new Error('lost')), { key: `${key}-4` })).rejects.toThrow('lost');
   const all = await listOperations(database, 'default', { threadId: thread.threadId });
   expect(all.map((each) => each.result)).toEqual([1, 2, 3, null]);
-  expect(await listOperations(database, 'default', { threadId: thread.threadId, status: 'unknown' })).toHaveLength(1);
+  expect(
+    await listOperations(database, 'default', { threadId: thread.threadId, status: 'unknown' }),
+  ).toHaveLength(1);
   expect(await listOperations(database, 'default', { threadId: thread.threadId, limit: 2 })).toHaveLength(2);
   expect(await getOperation(database, 'default', 'none')).toBeUndefined();
-  await expect(resolveOperation(database, 'default', 'none', { retry: true }, 'x')).rejects.toMatchObject({ code: 'OPERATION_UNKNOWN_ID' });
+  await expect(resolveOperation(database, 'default', 'none', { retry: true }, 'x')).rejects.toMatchObject({
+    code: 'OPERATION_UNKNOWN_ID',
+  });
 });
 
 test('what cannot be an argument is refused before anything is written', async () => {
   const cycle: Record<string, unknown> = {};
   cycle['self'] = cycle;
   await expect(call('pure', never, { args: cycle })).rejects.toMatchObject({ code: 'INPUT_INVALID' });
-  await expect(call('pure', never, { args: { f: () => 1 } })).rejects.toMatchObject({ details: { path: 'args.f' } });
+  await expect(call('pure', never, { args: { f: () => 1 } })).rejects.toMatchObject({
+    details: { path: 'args.f' },
+  });
   await expect(call('reconcilable', never)).rejects.toMatchObject({ code: 'OPERATION_INVALID' });
   expect(await status()).toBe('none');
 });
 
 test('outside of a run an operation is refused, unless it is said to run plainly', async () => {
-  await expect(operation('charge', { kind: 'pure' }, never)).rejects.toMatchObject({ code: 'OPERATION_OUTSIDE_RUN' });
-  expect(await operation('charge', { kind: 'pure', outside: 'run' }, (made) => made.operationId)).toMatch(/^outside:/);
+  await expect(operation('charge', { kind: 'pure' }, never)).rejects.toMatchObject({
+    code: 'OPERATION_OUTSIDE_RUN',
+  });
+  expect(await operation('charge', { kind: 'pure', outside: 'run' }, (made) => made.operationId)).toMatch(
+    /^outside:/,
+  );
 });

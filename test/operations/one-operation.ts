@@ -15,11 +15,17 @@ export function chargeGraph(charge: Charge): CompiledStateGraph<unknown, unknown
 }
 
 function chargeOnce({ kind, key, lease, farSide }: Charge): Promise<unknown> {
-  const options = { kind, key, lease, args: { amount: 20 }, ...(kind === 'reconcilable' ? { lookup: askFor(farSide) } : {}) };
+  const options = {
+    kind,
+    key,
+    lease,
+    args: { amount: 20 },
+    ...(kind === 'reconcilable' ? { lookup: askFor(farSide) } : {}),
+  };
   return operation('charge', options, async (call) => {
     const path = kind === 'idempotent' || kind === 'reconcilable' ? '/charges' : '/plain';
     const response = await call.fetch(farSide + path, { method: 'POST', body: '20' });
-    return (await response.json()) as unknown;
+    return response.json();
   });
 }
 

@@ -27,8 +27,16 @@ export class ScriptedModel extends BaseChatModel {
     const planned = this.#turns[turn];
     const message =
       planned === undefined
-        ? new AIMessage(`done: ${messages.filter((each) => ToolMessage.isInstance(each)).map((each) => each.text).join(', ')}`)
-        : new AIMessage({ content: '', tool_calls: planned.map((call): ToolCall => ({ ...call, type: 'tool_call' })) });
+        ? new AIMessage(
+            `done: ${messages
+              .filter((each) => ToolMessage.isInstance(each))
+              .map((each) => each.text)
+              .join(', ')}`,
+          )
+        : new AIMessage({
+            content: '',
+            tool_calls: planned.map((call): ToolCall => ({ ...call, type: 'tool_call' })),
+          });
     return Promise.resolve({ generations: [{ text: message.text, message }] });
   }
 }

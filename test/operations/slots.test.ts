@@ -1,9 +1,19 @@
-import { Annotation, Command, INTERRUPT, interrupt, isInterrupted, MemorySaver, Send, START, StateGraph } from '@langchain/langgraph';
+import {
+  Annotation,
+  Command,
+  INTERRUPT,
+  interrupt,
+  isInterrupted,
+  MemorySaver,
+  Send,
+  START,
+  StateGraph,
+} from '@langchain/langgraph';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { listOperations, resolveOperation } from '../../src/operations/ledger-views.ts';
 import { operation } from '../../src/operations/operation.ts';
 import type { Database } from '../../src/postgres/database.ts';
-import { dropLedger, openLedger, TestThread } from './fixture.ts';
+import { dropLedger, gate, openLedger, TestThread } from './fixture.ts';
 
 let database: Database;
 beforeAll(async () => {
@@ -38,7 +48,10 @@ describe('without keys', () => {
         'work',
         async () => {
           tries += 1;
-          const done = [...(await Promise.all([call('mail'), call('mail'), call('page')])), await call('mail')];
+          const done = [
+            ...(await Promise.all([call('mail'), call('mail'), call('page')])),
+            await call('mail'),
+          ];
           if (tries < 3) throw new Error('after its effects');
           return { log: done.map(String) };
         },
@@ -49,7 +62,12 @@ describe('without keys', () => {
     const { log } = await thread.run(() => graph.invoke({}, thread.config));
     expect([tries, effects]).toEqual([3, 4]);
     expect([...log].sort()).toEqual(['1', '2', '3', '4']);
-    expect(await ids(thread)).toEqual(['op:T:work@1:mail:0', 'op:T:work@1:mail:1', 'op:T:work@1:mail:2', 'op:T:work@1:page:0']);
+    expect(await ids(thread)).toEqual([
+      'op:T:work@1:mail:0',
+      'op:T:work@1:mail:1',
+      'op:T:work@1:mail:2',
+      'op:T:work@1:page:0',
+    ]);
   });
 
   test('calls around a question keep their names when the node runs again', async () => {
@@ -58,9 +76,9 @@ describe('without keys', () => {
     const graph = new StateGraph(State)
       .addNode('work', async () => {
         const before = await operation('mail', { kind: 'exclusive' }, () => `mail ${(effects += 1)}`);
-        const answer = interrupt<string, string>('send another?');
+        const said = interrupt<string, string>('send another?');
         const after = await operation('mail', { kind: 'exclusive' }, () => `mail ${(effects += 1)}`);
-        return { log: [before, answer, after] };
+        return { log: [before, said, after] };
       })
       .addEdge(START, 'work')
       .compile({ checkpointer: new MemorySaver() });
@@ -83,14 +101,22 @@ describe('without keys', () => {
       .addEdge(START, 'work')
       .compile({ checkpointer: new MemorySaver() });
     await thread.run(() => graph.invoke({}, thread.config));
-    expect(await ids(thread)).toEqual(['op-in:book:0:op:T:work@1:trip:0', 'op-in:book:1:op:T:work@1:trip:0', 'op:T:work@1:trip:0']);
+    expect(await ids(thread)).toEqual([
+      'op-in:book:0:op:T:work@1:trip:0',
+      'op-in:book:1:op:T:work@1:trip:0',
+      'op:T:work@1:trip:0',
+    ]);
   });
 });
 
 describe('the way to a task', () => {
   const sub = new StateGraph(State)
     .addNode('inner', async (state) => {
-      const done = await operation('mail', { kind: 'exclusive', args: state.item }, () => `sent ${state.item}`);
+      const done = await operation(
+        'mail',
+        { kind: 'exclusive', args: state.item },
+        () => `sent ${state.item}`,
+      );
       return { log: [done] };
     })
     .addEdge(START, 'inner')
@@ -144,7 +170,9 @@ describe('the way to a task', () => {
       })
       .addEdge(START, 'twice')
       .compile({ checkpointer: new MemorySaver() });
-    const { log } = await thread.run(() => graph.invoke({}, thread.config), { stepOf: (ns) => (ns === '' ? 1 : undefined) });
+    const { log } = await thread.run(() => graph.invoke({}, thread.config), {
+      stepOf: (ns) => (ns === '' ? 1 : undefined),
+    });
     expect(log).toEqual(['sent a', 'sent b']);
     expect(await ids(thread)).toHaveLength(2);
   });
@@ -158,7 +186,12 @@ describe('the way to a task', () => {
       .compile({ checkpointer: new MemorySaver() });
     await thread.run(() => graph.invoke({}, thread.config));
     await thread.run(() => graph.invoke({}, thread.config));
-    expect(await ids(thread)).toEqual(['op:T:loop@1:mail:0', 'op:T:loop@2:mail:0', 'op:T:loop@5:mail:0', 'op:T:loop@6:mail:0']);
+    expect(await ids(thread)).toEqual([
+      'op:T:loop@1:mail:0',
+      'op:T:loop@2:mail:0',
+      'op:T:loop@5:mail:0',
+      'op:T:loop@6:mail:0',
+    ]);
   });
 
   test('is the same on a fork of the lineage, which gets the recorded result', async () => {
@@ -167,7 +200,9 @@ describe('the way to a task', () => {
     let effects = 0;
     const graph = () =>
       new StateGraph(State)
-        .addNode('work', async () => ({ log: [await operation('mail', { kind: 'exclusive' }, () => `sent ${(effects += 1)}`)] }))
+        .addNode('work', async () => ({
+          log: [await operation('mail', { kind: 'exclusive' }, () => `sent ${(effects += 1)}`)],
+        }))
         .addEdge(START, 'work')
         .compile({ checkpointer: new MemorySaver() });
     await origin.run(() => graph().invoke({}, origin.config));
@@ -175,6 +210,34 @@ describe('the way to a task', () => {
     expect(effects).toBe(1);
     expect(await listOperations(database, 'default', { threadId: fork.threadId })).toHaveLength(1);
   });
+});
+
+test('a node that timed out is told to stop, and its retry waits for what is still at work', async () => {
+  const thread = await TestThread.open(database);
+  const finish = gate();
+  let tries = 0;
+  let effects = 0;
+  let stopped = false;
+  const graph = new StateGraph(State)
+    .addNode(
+      'work',
+      async () => {
+        tries += 1;
+        if (tries === 2) finish.open();
+        const sent = await operation('mail', { kind: 'idempotent' }, async ({ signal }) => {
+          effects += 1;
+          await finish.opened;
+          stopped = signal.aborted;
+          return 'sent';
+        });
+        return { log: [sent] };
+      },
+      { timeout: 500, retryPolicy: { maxAttempts: 2, ...noRetryNoise } },
+    )
+    .addEdge(START, 'work')
+    .compile({ checkpointer: new MemorySaver() });
+  const { log } = await thread.run(() => graph.invoke({}, thread.config));
+  expect({ log, tries, effects, stopped }).toEqual({ log: ['sent'], tries: 2, effects: 1, stopped: true });
 });
 
 test('a question of a node keeps its number while a person is asked about an operation', async () => {
@@ -207,6 +270,6 @@ function questionOf(state: unknown): string {
   return (isInterrupted(state) && state[INTERRUPT][0]?.id) || '';
 }
 
-function answer(state: unknown, value: string): Command<unknown, Record<never, never>, 'work'> {
+function answer(state: unknown, value: string): Command<unknown, { item: string }, 'work'> {
   return new Command({ resume: { [questionOf(state)]: value } });
 }
