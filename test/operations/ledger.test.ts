@@ -1,16 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import { AIMessage, ToolMessage } from '@langchain/core/messages';
 import { Command, GraphInterrupt, Send } from '@langchain/langgraph';
-import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import type { QueryResultRow } from 'pg';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { PerdureSerializer } from '../../src/checkpoint/serializer.ts';
-import { OperationConflictError, StaleFenceError } from '../../src/contracts/errors.ts';
+import {
+  OperationConflictError,
+  StaleFenceError,
+  StorageUnavailableError,
+} from '../../src/contracts/errors.ts';
 import type { EffectKind } from '../../src/contracts/operations.ts';
 import type { OperationCall } from '../../src/operations/current-operation.ts';
 import { getOperation, listOperations, resolveOperation } from '../../src/operations/ledger-views.ts';
 import { operation, type OperationOptions } from '../../src/operations/operation.ts';
 import { NotExecutedError } from '../../src/operations/proof.ts';
 import type { RunContext } from '../../src/operations/run-context.ts';
-import type { Database } from '../../src/postgres/database.ts';
+import { openDatabase, type Database } from '../../src/postgres/database.ts';
 import { dropLedger, gate, openLedger, TestThread } from './fixture.ts';
 
 let database: Database;
@@ -326,6 +331,42 @@ describe('two attempts', () => {
     finish.open();
     await expect(late).rejects.toMatchObject({ code: 'OPERATION_LEASE_LOST' });
     expect(await call('idempotent', never)).toBe('again');
+  });
+});
+
+describe('while Postgres is away', () => {
+  test('an outcome is recorded as soon as it is back', async () => {
+    const kill = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query LIKE $1`;
+    const other = openDatabase({ connectionString: inject('databaseUrl') });
+    expect(
+      await call('exclusive', async () => (await other.query(kill, [`%"${database.schema}"%`]), 'paid')),
+    ).toBe('paid');
+    await other.close();
+    expect(await status()).toBe('succeeded 1');
+  });
+
+  test.each([
+    ['a claim', 'INSERT INTO'],
+    ['an outcome', 'SET status = $4'],
+  ])("%s whose reply was lost is not taken for somebody else's", async (_what, statement) => {
+    let lost = 0;
+    const lossy: Database = {
+      ...database,
+      query: async <R extends QueryResultRow>(text: string, values?: unknown[]) => {
+        const result = await database.query<R>(text, values);
+        if (!text.includes(statement) || (lost += 1) > 1) return result;
+        throw new StorageUnavailableError('the reply was lost');
+      },
+    };
+    expect(await call('exclusive', () => 'paid', {}, { database: lossy })).toBe('paid');
+    expect(lost).toBe(2);
+    expect(await status()).toBe('succeeded 1');
+  });
+
+  test('an attempt that cannot claim ends, and nothing runs', async () => {
+    const away: Database = { ...database, query: () => Promise.reject(new StorageUnavailableError('away')) };
+    await expect(call('exclusive', never, {}, { database: away })).rejects.toThrow('away');
+    expect(thread.failures).toMatchObject([{ code: 'STORAGE_UNAVAILABLE' }]);
   });
 });
 
