@@ -1,24 +1,34 @@
+import { isResult } from '../checkpoint/progress.ts';
+import type { BoundSaver } from '../checkpoint/saver.ts';
 import type { AskedInterrupt } from '../threads/segment.ts';
 import type { CompiledGraph } from './define-graph.ts';
 import { jsonView } from './json-view.ts';
 
-/** Where the saver saw a question being asked. */
-export type InterruptOrigin = { checkpointNs: string; checkpointId: string; taskId: string };
-
-export type Stopped = { asked: AskedInterrupt[]; next: string[] };
+export type Stopped = {
+  asked: AskedInterrupt[];
+  /** The names of the nodes whose tasks have no result yet, one entry a task. */
+  next: string[];
+  /** Whether one of those tasks asks nothing: it was not begun, or stopped for a drain. */
+  unasked: boolean;
+};
 
 /** What the thread waits for: the pending interrupts, in LangGraph's order, and the nodes that come next. */
 export async function askedInterrupts(
   graph: CompiledGraph,
+  saver: BoundSaver,
   checkpointThreadId: string,
   head: string,
-  origins: ReadonlyMap<string, InterruptOrigin>,
 ): Promise<Stopped> {
-  const state = await graph.getState({ configurable: { thread_id: checkpointThreadId } }, { subgraphs: true });
+  const config = { configurable: { thread_id: checkpointThreadId } };
+  const state = await graph.getState(config, { subgraphs: true });
+  // Not state.next: LangGraph leaves out a task that has been answered once and asks again.
+  const written = (await saver.getTuple(config))?.pendingWrites ?? [];
+  const finished = new Set(written.filter(([taskId, channel]) => isResult(taskId, channel)).map(([taskId]) => taskId));
+  const unfinished = state.tasks.filter((task) => !finished.has(task.id));
   const found = new Map<string, AskedInterrupt>();
-  collect(state.tasks, '', (node, taskId, interrupt) => {
+  collect(unfinished, '', (node, taskId, interrupt) => {
     // Inner levels come later and win: they name the node that really asked.
-    const origin = origins.get(interrupt.id);
+    const origin = saver.asked.get(interrupt.id);
     found.set(interrupt.id, {
       interrupt_id: interrupt.id,
       kind: isOperationQuestion(interrupt) ? 'operation' : 'interrupt',
@@ -31,7 +41,11 @@ export async function askedInterrupts(
       value: jsonView(interrupt.value),
     });
   });
-  return { asked: [...found.values()], next: [...state.next] };
+  return {
+    asked: [...found.values()],
+    next: unfinished.map((task) => task.name),
+    unasked: unfinished.some((task) => task.interrupts.length === 0),
+  };
 }
 
 type Task = { id: string; name: string; interrupts: { id?: string; value?: unknown }[]; state?: unknown };

@@ -1,4 +1,4 @@
-import { Command } from '@langchain/langgraph';
+import { Command, GraphRecursionError } from '@langchain/langgraph';
 import { PerdureError } from '../contracts/errors.ts';
 import type { Database } from '../postgres/database.ts';
 import { carriedAnswers, type CarriedAnswer, type ClaimedRun } from '../threads/segment.ts';
@@ -37,13 +37,21 @@ async function filterAsync<T>(items: T[], keep: (item: T) => Promise<boolean>): 
 const DEFAULT_RECURSION_LIMIT = 25;
 
 /**
- * The recursion limit for the rest of the run: supersteps of its earlier segments count. Undefined when none is
- * left.
+ * The step of the last superstep that the run may take; its earlier segments count. LangGraph's steps begin at -1 with
+ * the input, so -2 stands for "nothing yet"; a run may take one superstep more than its limit, as LangGraph counts.
  */
-export function remainingSupersteps(run: ClaimedRun): number | undefined {
-  const limit = run.config.recursion_limit ?? DEFAULT_RECURSION_LIMIT;
-  // LangGraph's steps begin at -1 with the input; -2 stands for "nothing yet".
-  const done = (run.head_step ?? -2) - (run.base_step ?? -2);
-  const left = limit - done;
-  return left < 0 ? undefined : Math.max(left, 1);
+export function lastSuperstep(run: ClaimedRun): number {
+  return (run.base_step ?? -2) + recursionLimit(run) + 2;
+}
+
+export function recursionLimit(run: ClaimedRun): number {
+  return run.config.recursion_limit ?? DEFAULT_RECURSION_LIMIT;
+}
+
+/** What LangGraph itself throws. */
+export function recursionError(run: ClaimedRun): GraphRecursionError {
+  return new GraphRecursionError(
+    `Recursion limit of ${recursionLimit(run)} reached without hitting a stop condition. You can increase the limit by setting the "recursionLimit" config key.`,
+    { lc_error_code: 'GRAPH_RECURSION_LIMIT' },
+  );
 }

@@ -12,7 +12,7 @@ import { askedInterrupts } from './asked-interrupts.ts';
 import { nodeFaults } from './node-faults.ts';
 import { nextNodesOf } from './next-nodes.ts';
 import type { GraphRegistry } from './registry.ts';
-import { remainingSupersteps, segmentInput } from './segment-input.ts';
+import { lastSuperstep, recursionError, recursionLimit, segmentInput } from './segment-input.ts';
 import type { LoadedGraph } from './load-graphs.ts';
 
 export type SegmentRunnerOptions = {
@@ -60,6 +60,10 @@ class Segment {
   readonly #control: SegmentControl;
   readonly #run: ClaimedRun;
   readonly #stop = new AbortController();
+  readonly #drain = new RunControl();
+  /** The number of the superstep in hand, less one: that of the newest root checkpoint. */
+  #step: number;
+  #budgetSpent = false;
   /** An error of the machinery met inside a node, where the graph's own code may have swallowed it. */
   #broken: Error | undefined;
 
@@ -68,18 +72,14 @@ class Segment {
     this.#request = request;
     this.#control = control;
     this.#run = run;
+    this.#step = run.head_step ?? -2;
   }
 
   async advance(): Promise<AdvanceResult> {
     if (this.#run.cancel_requested) return this.#finish({ status: 'cancelled', supersede: 'none' }, this.#run.head_checkpoint_id);
     const graph = this.#options.graphs.get(this.#request.graph, this.#request.version);
-    let step = this.#run.head_step ?? -2;
-    const saver = this.#bind(graph, (info) => {
-      if (info.checkpointNs !== '') return;
-      step = info.step;
-      faultPoint(`superstep:${step}`);
-    });
-    const beat = () => this.#control.heartbeat({ run_id: this.#run.run_id, checkpoint_id: saver.head, step });
+    const saver = this.#bind(graph);
+    const beat = () => this.#control.heartbeat({ run_id: this.#run.run_id, checkpoint_id: saver.head, step: this.#step });
     beat();
     const beating = setInterval(beat, HEARTBEAT_MS);
     try {
@@ -94,7 +94,7 @@ class Segment {
     }
   }
 
-  #bind(graph: LoadedGraph, onCheckpoint: (info: { checkpointNs: string; step: number }) => void): BoundSaver {
+  #bind(graph: LoadedGraph): BoundSaver {
     return this.#options.saver.bind({
       threadId: this.#run.checkpoint_thread_id,
       tenantId: this.#request.tenant_id,
@@ -105,26 +105,48 @@ class Segment {
       head: this.#run.head_checkpoint_id,
       stateVersion: this.#run.state_version,
       nextNodes: nextNodesOf(graph.graph),
-      onCheckpoint,
+      onCheckpoint: ({ checkpointNs, step }) => {
+        if (checkpointNs === '') this.#reached(step);
+      },
     });
+  }
+
+  /** A root checkpoint is stored: the only place where a budget or a limit ends the segment, so that each has progress. */
+  #reached(step: number): void {
+    this.#step = step;
+    faultPoint(`superstep:${step}`);
+    if (this.#budgetSpent) this.#drain.requestDrain('the time budget is spent');
+    if (this.#overLimit()) this.#drain.requestDrain('the recursion limit is reached');
+  }
+
+  /** LangGraph counts the supersteps of one call; a run may be several. */
+  #overLimit(): boolean {
+    return this.#step + 1 > lastSuperstep(this.#run);
   }
 
   /** Runs LangGraph and says how the run ended, or that it was handed over. Errors of the machinery are thrown. */
   async #execute(graph: LoadedGraph, saver: BoundSaver): Promise<Ended | 'handed_over'> {
-    const drain = new RunControl();
-    const onDrain = () => drain.requestDrain('the worker drains');
+    const onDrain = () => this.#drain.requestDrain('the worker drains');
     const onCancel = () => this.#stop.abort(new Error('the run is cancelled'));
     this.#control.draining.addEventListener('abort', onDrain);
     this.#control.cancelled.addEventListener('abort', onCancel);
     if (this.#control.draining.aborted) onDrain();
     if (this.#control.cancelled.aborted) onCancel();
-    const budget = setTimeout(() => drain.requestDrain('the time budget is spent'), this.#options.budgetMs);
+    const budget = setTimeout(() => {
+      this.#budgetSpent = true;
+    }, this.#options.budgetMs);
     try {
-      const interrupted = await this.#stream(graph, saver, drain);
+      if (this.#overLimit()) throw recursionError(this.#run);
+      const interrupted = await this.#stream(graph, saver);
       if (this.#broken) throw this.#broken;
+      if (!interrupted && this.#overLimit()) throw recursionError(this.#run);
       if (!interrupted) return { status: 'success', supersede: 'others' };
-      const stopped = await askedInterrupts(this.#own(graph, saver), this.#run.checkpoint_thread_id, saver.head ?? '', saver.asked);
-      return { status: 'interrupted', supersede: 'others', ...stopped };
+      const { asked, next, unasked } = await askedInterrupts(this.#own(graph, saver), saver, this.#run.checkpoint_thread_id, saver.head ?? '');
+      // A stop after the last node leaves nothing to go on with.
+      if (next.length === 0) return { status: 'success', supersede: 'others' };
+      // Beside a task that asks, the drain stopped a subgraph: its work is not done.
+      if (this.#drain.drainRequested && asked.length > 0 && unasked) return 'handed_over';
+      return { status: 'interrupted', supersede: 'others', asked, next };
     } catch (error) {
       return await this.#afterError(this.#broken ?? error, saver);
     } finally {
@@ -142,7 +164,7 @@ class Segment {
   }
 
   /** @returns whether LangGraph stopped at an interrupt, dynamic or static. */
-  async #stream(graph: LoadedGraph, saver: BoundSaver, drain: RunControl): Promise<boolean> {
+  async #stream(graph: LoadedGraph, saver: BoundSaver): Promise<boolean> {
     const { config } = this.#run;
     const input = await segmentInput(this.#options.database, this.#request.tenant_id, this.#run, (answer) =>
       saver.isAsked(answer.interrupt_id, {
@@ -151,14 +173,12 @@ class Segment {
         taskId: answer.origin_task_id,
       }),
     );
-    const limit = remainingSupersteps(this.#run);
-    if (limit === undefined) throw recursionError(config.recursion_limit);
     const settings = {
       configurable: { ...config.configurable, thread_id: this.#run.checkpoint_thread_id },
-      recursionLimit: limit,
+      recursionLimit: recursionLimit(this.#run),
       durability: 'sync' as const,
       streamMode: 'updates' as const,
-      control: drain,
+      control: this.#drain,
       signal: this.#stop.signal,
       metadata: { ...config.metadata, perdure_run_id: this.#run.run_id },
       ...(config.tags ? { tags: config.tags } : {}),
@@ -197,7 +217,8 @@ class Segment {
   }
 
   async #afterError(error: unknown, saver: BoundSaver): Promise<Ended | 'handed_over'> {
-    if (error instanceof Error && error.name === 'GraphDrained') return 'handed_over';
+    const drained = error instanceof Error && error.name === 'GraphDrained';
+    if (drained && !this.#overLimit()) return 'handed_over';
     const machinery = saver.failure ?? findMachineryError(error);
     if (machinery && MACHINERY.some((code) => isPerdureError(machinery, code))) throw machinery;
     if (this.#control.cancelled.aborted) {
@@ -206,7 +227,7 @@ class Segment {
     }
     return {
       status: 'error',
-      error: toErrorRecord(error),
+      error: toErrorRecord(drained ? recursionError(this.#run) : error),
       // After new input no older question can be answered; after an answer its siblings still can.
       supersede: this.#run.kind === 'input' ? 'others' : 'none',
     };
@@ -238,10 +259,4 @@ function findMachineryError(error: unknown, depth = 0): Error | undefined {
       if (found) return found;
     }
   return findMachineryError(error.cause, depth + 1);
-}
-
-function recursionError(limit: number | undefined): Error {
-  const error = new Error(`Recursion limit of ${limit ?? 25} reached without hitting a stop condition.`);
-  error.name = 'GraphRecursionError';
-  return error;
 }

@@ -10,7 +10,6 @@ export type Ending = {
   values?: JsonValue;
   /** Values of the pending interrupts, in order. */
   asked?: JsonValue[];
-  next?: string[];
   error?: { name: string; message: string };
 };
 
@@ -18,6 +17,7 @@ export type Ending = {
 export class PlainThread {
   readonly #graph: CompiledGraph;
   readonly #config: Record<string, unknown>;
+  #pending: string[] = [];
 
   constructor(graph: unknown, config: RunConfig = {}) {
     const compiled = asCompiledGraph(graph);
@@ -38,11 +38,9 @@ export class PlainThread {
     return this.#drive(input);
   }
 
-  /** Answers the only pending interrupt, or those at the given places. */
-  async answer(value: JsonValue, at = 0): Promise<Ending> {
-    const state = await this.#graph.getState(this.#config, { subgraphs: true });
-    const ids = state.tasks.flatMap((task) => task.interrupts).flatMap(({ id }) => (id === undefined ? [] : [id]));
-    return this.#drive(new Command({ resume: { [ids[at] ?? '']: value } }));
+  /** Answers one of the interrupts that the last call ended with. */
+  async answer(value: JsonValue, place = 0): Promise<Ending> {
+    return this.#drive(new Command({ resume: { [this.#pending[place] ?? '']: value } }));
   }
 
   async #drive(input: unknown): Promise<Ending> {
@@ -53,10 +51,12 @@ export class PlainThread {
       if (!(error instanceof Error)) throw error;
       return { status: 'error', error: { name: error.name, message: error.message } };
     }
+    const { asked, values } = parted(output);
+    this.#pending = (asked ?? []).map(({ id }) => id);
+    if (asked === undefined) return { status: 'success', values: jsonView(output) };
     const state = await this.#graph.getState(this.#config);
-    if (state.next.length === 0) return { status: 'success', values: jsonView(output) };
-    const asked = state.tasks.flatMap((task) => task.interrupts).map(({ value }) => jsonView(value));
-    return { status: 'interrupted', asked, next: [...state.next] };
+    if (asked.length === 0 && state.next.length === 0) return { status: 'success', values };
+    return { status: 'interrupted', asked: asked.map(({ value }) => jsonView(value)) };
   }
 }
 
@@ -65,7 +65,14 @@ export function ending(result: RunResult): Ending {
   return {
     status: result.status,
     ...(result.values === undefined ? {} : { values: result.values }),
-    ...(result.status === 'interrupted' ? { asked: (result.interrupts ?? []).map(({ value }) => value), next: result.next ?? [] } : {}),
+    ...(result.status === 'interrupted' ? { asked: (result.interrupts ?? []).map(({ value }) => value) } : {}),
     ...(result.error ? { error: { name: result.error.name, message: result.error.message } } : {}),
   };
+}
+
+/** What invoke() gives: the values, and with them what is asked. */
+function parted(output: unknown): { asked: { id: string; value: unknown }[] | undefined; values: JsonValue } {
+  if (typeof output !== 'object' || output === null || !('__interrupt__' in output)) return { asked: undefined, values: jsonView(output) };
+  const { __interrupt__: asked, ...values } = output;
+  return { asked: asked as { id: string; value: unknown }[], values: jsonView(values) };
 }
