@@ -152,7 +152,7 @@ function decodeError(name: string, own: [string, unknown, boolean][]): Error {
   return error;
 }
 
-/** Thrown inside `decodePortable` where only LangChain's asynchronous `load` can tell. */
+/** What `decodePortable` gives where only LangChain's asynchronous `load` can tell. */
 export const NEEDS_LOAD = Symbol('needs load');
 
 /**

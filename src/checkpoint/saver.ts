@@ -9,6 +9,7 @@ import type {
   PendingWrite,
   SerializerProtocol,
 } from '@langchain/langgraph-checkpoint';
+import { ThreadDeletedError } from '../contracts/errors.ts';
 import { type Database, openDatabase } from '../postgres/database.ts';
 import { storageError } from '../postgres/failures.ts';
 import type { Attempt } from './attempt.ts';
@@ -20,9 +21,9 @@ import { PerdureSerializer } from './serializer.ts';
 import { makeStatements, tablesOf } from './statements.ts';
 import { dumpBlobs, dumpWrites } from './values.ts';
 import { nextVersion } from './versions.ts';
-import { CheckpointWriter, refusedFree } from './writer.ts';
+import { CheckpointWriter } from './writer.ts';
 
-export type { Attempt, CheckpointInfo, InterruptOrigin } from './attempt.ts';
+export type { Attempt } from './attempt.ts';
 export { BoundSaver } from './bound-saver.ts';
 
 export type PerdureSaverOptions = {
@@ -116,7 +117,7 @@ export class PerdureSaver extends PostgresSaver {
     const blobs = await dumpBlobs(this.serde, checkpoint.channel_values, newVersions);
     const write = { threadId, ns, checkpoint, parentId: id ?? null, metadataText: text, blobs, writes: [] };
     checkId('checkpoint.id', checkpoint.id);
-    if (!(await this.#writer.putCheckpoint('free', write))) throw refusedFree(threadId);
+    if (!(await this.#writer.putCheckpoint('free', write))) throw new ThreadDeletedError(threadId);
     return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
   }
 
@@ -136,7 +137,7 @@ export class PerdureSaver extends PostgresSaver {
       taskPath,
     );
     if (rows.length > 0 && !(await this.#writer.putWrites('free', threadId, ns, rows)))
-      throw refusedFree(threadId);
+      throw new ThreadDeletedError(threadId);
   }
 
   /** Removes the thread's checkpoints, and where the runtime knows the thread, keeps it from ever being written again. */

@@ -1,5 +1,5 @@
 import type { Checkpoint } from '@langchain/langgraph-checkpoint';
-import { PerdureError, ThreadDeletedError } from '../contracts/errors.ts';
+import { PerdureError } from '../contracts/errors.ts';
 import type { Database } from '../postgres/database.ts';
 import { escapeText, toJsonbText } from './jsonb-text.ts';
 import { withRetries } from './retry.ts';
@@ -145,11 +145,6 @@ export class CheckpointWriter {
 }
 
 export type ThreadState = { fence: string; deleted: boolean; head: string | null };
-
-/** What a saver used alone is told when the gate is shut: it is so for one reason only. */
-export function refusedFree(threadId: string): ThreadDeletedError {
-  return new ThreadDeletedError(threadId);
-}
 
 /** In the order of the gate's parameters after the thread; see statements.ts. */
 function gateValues(writer: Writer, gate: Gate, newHead: string): unknown[] {

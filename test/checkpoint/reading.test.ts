@@ -17,10 +17,12 @@ import {
   emptyCheckpoint,
   uuid6,
 } from '@langchain/langgraph-checkpoint';
+import fc from 'fast-check';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { PerdureSaver } from '../../src/checkpoint/saver.ts';
 import type { Database } from '../../src/postgres/database.ts';
 import { freshDatabase } from './fixture.ts';
+import { richValue } from './rich-values.ts';
 
 let database: Database;
 let saver: PerdureSaver;
@@ -226,4 +228,61 @@ test('parallel questions answered one by one end as they do in memory', async ()
   const result = await run(saver);
   expect(result).toEqual(await run(new MemorySaver()));
   expect(result.log).toEqual(['0:a-q0', '1:a-q1', '2:a-q2', 'end']);
+});
+
+describe('E17 in Postgres', () => {
+  test('any value comes back equal from a checkpoint and from a write', async () => {
+    await fc.assert(
+      fc.asyncProperty(richValue, async (value) => {
+        const config = await saver.put(
+          at(randomUUID()),
+          checkpointOf({ v: value }),
+          { source: 'loop', step: 0, parents: {} },
+          { v: 1 },
+        );
+        await saver.putWrites(config, [['v', value]], 'task');
+        const tuple = await saver.getTuple(config);
+        expect(tuple?.checkpoint.channel_values).toStrictEqual({ v: value });
+        expect(tuple?.pendingWrites).toStrictEqual([['task', 'v', value]]);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('a graph that waited for an answer goes on with the same types', async () => {
+    const Rich = Annotation.Root({ v: Annotation<Record<string, unknown>>(), ok: Annotation<boolean>() });
+    const values = () => ({
+      at: new Date(0),
+      nan: Number.NaN,
+      big: 10n,
+      bytes: Buffer.from('x'),
+      floats: new Float32Array([1]),
+      map: new Map([['a', new Set([1])]]),
+      error: new TypeError('t', { cause: new Error('c') }),
+    });
+    const build = () =>
+      new StateGraph(Rich)
+        .addNode('make', () => ({ v: values() }))
+        .addNode('check', (state) => {
+          interrupt({ when: state.v['at'] });
+          return {
+            ok:
+              state.v['error'] instanceof TypeError &&
+              state.v['big'] === 10n &&
+              Buffer.isBuffer(state.v['bytes']),
+          };
+        })
+        .addEdge(START, 'make')
+        .addEdge('make', 'check')
+        .addEdge('check', END)
+        .compile({ checkpointer: new PerdureSaver(database) });
+    const config = { configurable: { thread_id: randomUUID() } };
+    await build().invoke({}, config);
+    expect((await build().getState(config)).tasks[0]?.interrupts[0]?.value).toEqual({ when: new Date(0) });
+    const { ok, v } = await build().invoke(new Command({ resume: 'yes' }), config);
+    expect(ok).toBe(true);
+    const { error, ...rest } = values();
+    expect(v).toStrictEqual({ ...rest, error: expect.any(TypeError) as unknown });
+    expect((v['error'] as Error).message).toBe(error.message);
+  });
 });

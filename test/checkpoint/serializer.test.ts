@@ -6,6 +6,7 @@ import { DeltaSnapshot, JsonPlusSerializer } from '@langchain/langgraph-checkpoi
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { isPerdureError } from '../../src/contracts/errors.ts';
+import { richValue } from './rich-values.ts';
 import { PerdureSerializer } from '../../src/checkpoint/serializer.ts';
 
 const serializer = new PerdureSerializer();
@@ -202,35 +203,9 @@ describe("LangGraph's own serializer", () => {
   });
 });
 
-const rich = fc.letrec<{ value: unknown }>((tie) => ({
-  value: fc.oneof(
-    { depthSize: 'small', withCrossShrink: true },
-    fc.string({ unit: 'binary' }),
-    fc.double(),
-    fc.boolean(),
-    fc.constantFrom(null, undefined, -0, 'lc', '\ud800', '\u0000', '\ue000'),
-    fc.bigInt(),
-    fc.date({ noInvalidDate: false }),
-    fc.uint8Array(),
-    fc.float32Array(),
-    fc.array(tie('value'), { maxLength: 4 }),
-    fc.dictionary(
-      fc.oneof(
-        fc.string(),
-        fc.constantFrom('lc', 'type', '$perdure', '__proto__', 'k\u0000', '__lc_escaped__'),
-      ),
-      tie('value'),
-      { maxKeys: 4 },
-    ),
-    fc.array(fc.tuple(tie('value'), tie('value')), { maxLength: 3 }).map((entries) => new Map(entries)),
-    fc.array(tie('value'), { maxLength: 3 }).map((items) => new Set(items)),
-    fc.string().map((text) => new HumanMessage({ content: text })),
-  ),
-})).value;
-
 test('any mixture of these comes back equal', async () => {
   await fc.assert(
-    fc.asyncProperty(rich, async (value) => {
+    fc.asyncProperty(richValue, async (value) => {
       expect(await roundTrip(value)).toStrictEqual(value);
     }),
     { numRuns: 500 },
