@@ -13,6 +13,7 @@ import { nodeFaults } from './node-faults.ts';
 import { nextNodesOf } from './next-nodes.ts';
 import type { GraphRegistry } from './registry.ts';
 import { lastSuperstep, recursionError, recursionLimit, segmentInput } from './segment-input.ts';
+import { stopsAtHead } from './static-interrupts.ts';
 import type { LoadedGraph } from './load-graphs.ts';
 
 export type SegmentRunnerOptions = {
@@ -137,7 +138,7 @@ class Segment {
     }, this.#options.budgetMs);
     try {
       if (this.#overLimit()) throw recursionError(this.#run);
-      const interrupted = await this.#stream(graph, saver);
+      const interrupted = (await this.#stoppedBefore(graph, saver)) || (await this.#stream(graph, saver));
       if (this.#broken) throw this.#broken;
       if (!interrupted && this.#overLimit()) throw recursionError(this.#run);
       if (!interrupted) return { status: 'success', supersede: 'others' };
@@ -154,6 +155,12 @@ class Segment {
       this.#control.draining.removeEventListener('abort', onDrain);
       this.#control.cancelled.removeEventListener('abort', onCancel);
     }
+  }
+
+  /** Whether an earlier attempt came to a static interrupt, and could not record it. */
+  async #stoppedBefore(graph: LoadedGraph, saver: BoundSaver): Promise<boolean> {
+    const { attempts, head_checkpoint_id: head, base_checkpoint_id: base, checkpoint_thread_id: threadId, config } = this.#run;
+    return attempts > 1 && head !== base && stopsAtHead(graph.graph, saver, threadId, config);
   }
 
   /** The user's graph with this attempt's saver in place of its own; the original is not touched. */
