@@ -26,6 +26,8 @@ export class HeldWrites {
 
   /** Settles when the writes are stored, in whichever way, or could not be. */
   hold(checkpointId: string, rows: Promise<WriteRow[]>): Promise<void> {
+    // Whoever stores them meets the error; until then it must not count as unhandled.
+    rows.catch(() => undefined);
     const stored = new Promise<void>((resolve, reject) => {
       this.#held.push({ checkpointId, rows, resolve, reject });
     });

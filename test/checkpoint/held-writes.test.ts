@@ -262,3 +262,39 @@ describe('real graphs', () => {
     expect((await saver.getTuple(at(thread)))?.metadata?.step).toBe(0);
   });
 });
+
+test.each(['sync', 'async', 'exit'] as const)(
+  'every durability ends with the same state: %s',
+  async (durability) => {
+    const inner = new StateGraph(State)
+      .addNode('deep', () => ({ log: ['deep'] }))
+      .addEdge(START, 'deep')
+      .addEdge('deep', END)
+      .compile();
+    const builder = new StateGraph(State)
+      .addNode('a', () => ({ log: ['a'] }))
+      .addNode('sub', inner)
+      .addNode('b', () => ({ log: [interrupt<string, string>('?')] }))
+      .addEdge(START, 'a')
+      .addEdge('a', 'sub')
+      .addEdge('sub', 'b')
+      .addEdge('b', END);
+    const thread = await makeThread(database);
+    const config = { configurable: { thread_id: thread }, durability };
+    const next = { nextNodes: nextNodesOf(builder.compile()) };
+    await builder
+      .compile({ checkpointer: await takeAttempt(saver, database, thread, next) })
+      .invoke({}, config);
+    const second = await takeAttempt(saver, database, thread, next);
+    const result = await builder
+      .compile({ checkpointer: second })
+      .invoke(new Command({ resume: 'b' }), config);
+    expect(result.log).toEqual(['a', 'a', 'deep', 'b']);
+    const { rows } = await database.query<{ head: string }>(
+      `SELECT head_checkpoint_id AS head FROM ${database.table('threads')} WHERE thread_id = $1`,
+      [thread],
+    );
+    expect((await saver.getTuple(at(thread)))?.checkpoint.id).toBe(rows[0]?.head);
+    expect(second.head).toBe(rows[0]?.head);
+  },
+);
