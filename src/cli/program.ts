@@ -151,7 +151,7 @@ function addRunCommands(program: Command, start: Start): void {
     .argument('<thread>')
     .addHelpText('after', examples('perdure cancel mira'))
     .action(async (thread: string, _: unknown, command: Command) =>
-      start(command, async (session) => (await import('./thread-commands.ts')).cancel(session, thread)),
+      start(command, async (session) => (await import('./cancel-command.ts')).cancel(session, thread)),
     );
 }
 
@@ -214,7 +214,7 @@ function addOperationCommands(program: Command, start: Start): void {
     .option('--retry', 'it did not: run it again')
     .addOption(noWorker())
     .addHelpText('after', examples(`perdure operations resolve refund:order-1042 --happened '{"refund_id":"r-77"}'`, 'perdure operations resolve refund:order-1042 --retry'))
-    .action(async (id: string, options: import('./operation-commands.ts').ResolveOptions, command: Command) =>
-      start(command, async (session) => (await import('./operation-commands.ts')).resolveOperation(session, id, options)),
+    .action(async (id: string, options: import('./resolve-command.ts').ResolveOptions, command: Command) =>
+      start(command, async (session) => (await import('./resolve-command.ts')).resolveOperation(session, id, options)),
     );
 }

@@ -2,21 +2,24 @@ import { UnknownInterruptError } from '../contracts/errors.ts';
 import { graphRef } from '../contracts/ids.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import { UsageError } from './exit-status.ts';
+import { checkThreadId } from './thread-id.ts';
 import { parseJsonOption } from './json-text.ts';
-import { servedBy, withRuntime, type Runtime, type Serving } from './runtime.ts';
+import type { Runtime, Serving } from './runtime.ts';
 import type { Session } from './session.ts';
-import { showRun } from './show-run.ts';
-import { asPending, waitAndShow } from './wait-for-run.ts';
+import { asPending, showRun } from './show-run.ts';
 
 export type ResumeOptions = { interrupt?: string; value?: string; detach?: boolean; worker: boolean };
 
 /** Answers an interrupt, or goes on after a static one, and waits for the end. @returns the exit status. */
 export async function resumeThread(session: Session, threadId: string, options: ResumeOptions): Promise<number> {
+  checkThreadId(threadId);
   const value = options.value === undefined ? undefined : parseJsonOption('--value', options.value);
   if (value === undefined && options.interrupt !== undefined)
     throw new UsageError('--interrupt names a question: give the answer with --value JSON.');
   const settings = await session.settings();
   const progress = await session.output.progress();
+  // Late, since they bring the clients of both servers along: a slip is told without them.
+  const [{ servedBy, withRuntime }, { waitAndShow }] = await Promise.all([import('./runtime.ts'), import('./wait-for-run.ts')]);
   return withRuntime(session, settings, progress, async (runtime) => {
     const thread = await runtime.client.thread(threadId);
     await requireQuestion(runtime, threadId, options.interrupt);

@@ -2,16 +2,15 @@ import { resolve } from 'node:path';
 import { isPerdureError, PerdureError, UnknownGraphError } from '../contracts/errors.ts';
 import { graphRef } from '../contracts/ids.ts';
 import type { JsonValue } from '../contracts/json.ts';
-import { runRequest, type RunRequest } from '../contracts/runs.ts';
+import { runRequest, type RunRequest, type ThreadView } from '../contracts/runs.ts';
 import type { LoadedGraph } from '../graph/load-graphs.ts';
 import { UsageError } from './exit-status.ts';
 import { checkInput, graphSource } from './input-check.ts';
 import { readJsonOption } from './json-text.ts';
 import type { Settings } from './project-context.ts';
-import { servedBy, withRuntime, type Runtime, type Serving } from './runtime.ts';
+import type { Runtime, Serving } from './runtime.ts';
 import type { Session } from './session.ts';
-import { showRun } from './show-run.ts';
-import { asPending, waitAndShow } from './wait-for-run.ts';
+import { asPending, showRun } from './show-run.ts';
 
 export type RunOptions = {
   input: string;
@@ -33,15 +32,20 @@ export async function runGraph(session: Session, graph: string, options: RunOpti
   // Refused before servers are started, where the version is told or plain; else as soon as the thread's is known.
   if (loaded && request.thread_id === undefined && (request.version ?? loaded.version) === loaded.version)
     await checkInput(loaded, request.input);
+  // Late, since they bring the clients of both servers along: a slip is told without them.
+  const [{ withRuntime }, { waitAndShow }] = await Promise.all([import('./runtime.ts'), import('./wait-for-run.ts')]);
   const read = [options.input, options.config ?? ''].map((file) => resolve(session.cwd, file));
   return withRuntime(
     session,
     settings,
     progress,
     async (runtime) => {
-      const version = request.version ?? (await versionOfThread(runtime, request.thread_id)) ?? loaded?.version;
+      const thread = await threadOf(runtime, request.thread_id);
+      const version = request.version ?? (thread ? thread.version : loaded?.version);
       if (loaded && loaded.version === version) await checkInput(loaded, request.input);
-      const serving = await prepare(runtime, graph, version, loaded, options);
+      // A thread of another graph is refused when the run is to be recorded: nothing has to be prepared for it.
+      const refused = thread !== undefined && thread.graph !== graph;
+      const serving: Serving = refused ? { started: 'nobody' } : await prepare(runtime, graph, version, loaded, options);
       const run = await runtime.client.startRun({ ...request, ...(version === undefined ? {} : { version }), actor: settings.config.actor });
       if (options.detach === true) return showRun(session, asPending(run));
       return waitAndShow(session, runtime, run, serving, progress);
@@ -78,10 +82,10 @@ async function loadGraphOf({ project }: Settings, graph: string): Promise<Loaded
   return loadGraph(source);
 }
 
-async function versionOfThread({ client }: Runtime, threadId: string | undefined): Promise<string | undefined> {
+async function threadOf({ client }: Runtime, threadId: string | undefined): Promise<ThreadView | undefined> {
   if (threadId === undefined) return undefined;
   try {
-    return (await client.thread(threadId)).version;
+    return await client.thread(threadId);
   } catch (error) {
     if (isPerdureError(error, 'THREAD_UNKNOWN')) return undefined;
     throw error;
@@ -102,19 +106,24 @@ async function prepare(
   }
   // Without a langgraph.json here the newest version that the installation knows is asked for.
   if (version === undefined) return { started: 'elsewhere' };
-  const serving = await servedBy(runtime, { graph, version });
-  if (serving.started === 'nobody' && options.detach !== true && (await isKnown(runtime, graph, version)))
-    throw new PerdureError(
-      'VERSION_NOT_SERVED',
-      `No worker serves ${graphRef(graph, version)}${loaded ? `: langgraph.json gives version ${loaded.version}` : ''}. Nothing was recorded. ` +
-        'Start a worker with that version, or leave the run waiting for one with --detach.',
-      { graph, version },
-    );
+  const { servedBy, servedElsewhere } = await import('./runtime.ts');
+  const wanted = { graph, version };
+  const serving = loaded === undefined || loaded.version === version ? await servedBy(runtime, wanted) : await servedElsewhere(runtime, wanted);
+  if (serving.started === 'nobody') await refuseUnserved(runtime, wanted, loaded, options);
   return serving;
 }
 
-async function isKnown({ client }: Runtime, graph: string, version: string): Promise<boolean> {
-  return (await client.graphs()).some((known) => known.graph === graph && known.version === version);
+/** @throws UnknownGraphError | PerdureError VERSION_NOT_SERVED unless the run may wait for a worker. */
+async function refuseUnserved({ client }: Runtime, { graph, version }: { graph: string; version: string }, loaded: LoadedGraph | undefined, { detach }: RunOptions): Promise<void> {
+  const known = (await client.graphs()).filter((one) => one.graph === graph).map((one) => one.version);
+  const here = loaded ? `; langgraph.json gives version ${loaded.version}` : '';
+  if (!known.includes(version)) throw new UnknownGraphError(`Graph '${graph}' has no version '${version}'${here}.`, { graph, known });
+  if (detach === true) return;
+  throw new PerdureError(
+    'VERSION_NOT_SERVED',
+    `No worker serves ${graphRef(graph, version)}${here}. Nothing was recorded. Start a worker with that version, or leave the run waiting for one with --detach.`,
+    { graph, version },
+  );
 }
 
 async function register({ client }: Runtime, loaded: LoadedGraph): Promise<void> {

@@ -1,8 +1,7 @@
 import { connect, type PerdureClient } from '../client/client.ts';
-import { openDatabase, type Database } from '../postgres/database.ts';
 import { ensureWorker, workersServing, type EnsuredWorker, type WorkerNeed } from './local-workers.ts';
 import type { Progress } from './output.ts';
-import { requireDatabaseUrl, startServers, type Servers, type Settings } from './project-context.ts';
+import { startServers, type Servers, type Settings } from './project-context.ts';
 import { migrateIfNeeded } from './schema-state.ts';
 import type { Session } from './session.ts';
 
@@ -33,26 +32,20 @@ export async function withRuntime<T>(
 export type Serving = EnsuredWorker | { started: 'nobody' };
 
 /** Starts a worker of this project where it can serve the version, and says who does. */
-export async function servedBy({ need, client, settings }: Runtime, wanted: { graph: string; version: string }): Promise<Serving> {
-  const named = need?.project.graphs.some(({ name }) => name === wanted.graph) === true;
-  if (need && named) {
+export async function servedBy(runtime: Runtime, wanted: { graph: string; version: string }): Promise<Serving> {
+  const { need } = runtime;
+  if (need?.project.graphs.some(({ name }) => name === wanted.graph) === true) {
     const ensured = await ensureWorker(need, wanted);
     if (ensured.started === 'elsewhere' || serves(ensured.worker.serves, wanted)) return ensured;
   }
-  return (await workersServing(client.database, settings.config.tenant, wanted)) > 0 ? { started: 'elsewhere' } : { started: 'nobody' };
+  return servedElsewhere(runtime, wanted);
+}
+
+/** Whether a worker that is none of this project's serves the version. */
+export async function servedElsewhere({ client }: Runtime, wanted: { graph: string; version: string }): Promise<Serving> {
+  return { started: (await workersServing(client.database, client.tenant, wanted)) > 0 ? 'elsewhere' : 'nobody' };
 }
 
 function serves(served: { graph: string; version: string }[], wanted: { graph: string; version: string }): boolean {
   return served.some(({ graph, version }) => graph === wanted.graph && version === wanted.version);
-}
-
-/** For commands that only look: Postgres alone, started by nobody here. @throws PerdureError NOT_RUNNING */
-export async function withDatabase<T>(session: Session, work: (database: Database, tenant: string) => Promise<T>): Promise<T> {
-  const { config } = await session.settings();
-  const database = openDatabase({ connectionString: await requireDatabaseUrl(config), schema: config.schema, max: 2 });
-  try {
-    return await work(database, config.tenant);
-  } finally {
-    await database.close();
-  }
 }

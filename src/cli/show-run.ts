@@ -1,8 +1,14 @@
 import type { ErrorRecord } from '../contracts/json.ts';
 import type { RunResult, RunStatus } from '../contracts/runs.ts';
+import type { RecordedRun } from '../threads/request-run.ts';
 import { EXIT } from './exit-status.ts';
 import { plain } from './output.ts';
 import type { Session } from './session.ts';
+
+/** What a run that was only asked for is shown as. */
+export function asPending({ thread_id, run_id, graph, version }: RecordedRun): RunResult {
+  return { thread_id, run_id, graph, version, status: 'pending' };
+}
 
 /** Prints how a run ended. @returns the exit status that says the same. */
 export function showRun(session: Session, result: RunResult): number {

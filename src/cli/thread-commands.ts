@@ -2,7 +2,7 @@ import { readHistory } from '../client/history.ts';
 import { checkThreadId } from './thread-id.ts';
 import { EXIT } from './exit-status.ts';
 import { plain } from './output.ts';
-import { withDatabase, withRuntime } from './runtime.ts';
+import { withDatabase } from './looking.ts';
 import type { Session } from './session.ts';
 import { errorLine, resumeLine } from './show-run.ts';
 import { cell, table, time } from './table.ts';
@@ -90,22 +90,5 @@ export async function showHistory(session: Session, threadId: string, { limit }:
       'no checkpoints yet',
     ),
   );
-  return EXIT.done;
-}
-
-export async function cancel(session: Session, threadId: string): Promise<number> {
-  checkThreadId(threadId);
-  const settings = await session.settings();
-  const progress = await session.output.progress();
-  const cancelled = await withRuntime(session, settings, progress, ({ client }) => client.cancel(threadId));
-  session.output.result(cancelled, () => {
-    const { cancelled_runs, stopping_run, withdrawn_interrupts } = cancelled;
-    const done = [
-      ...(stopping_run === null ? [] : [`run ${stopping_run} stops as soon as its worker has heard`]),
-      ...(cancelled_runs.length === 0 ? [] : [`cancelled: ${cancelled_runs.join(', ')}`]),
-      ...(withdrawn_interrupts.length === 0 ? [] : [`no longer asked: ${withdrawn_interrupts.join(', ')}`]),
-    ];
-    return done.length === 0 ? 'nothing was under way' : done.join('\n');
-  });
   return EXIT.done;
 }

@@ -1,22 +1,16 @@
 import type { RecordedRun } from '../threads/request-run.ts';
-import type { RunResult } from '../contracts/runs.ts';
 import { isPerdureError } from '../contracts/errors.ts';
 import { isAlive } from '../dev/processes.ts';
 import { EXIT } from './exit-status.ts';
 import type { Progress } from './output.ts';
 import { servedBy, type Runtime, type Serving } from './runtime.ts';
 import type { Session } from './session.ts';
-import { showRun } from './show-run.ts';
+import { asPending, showRun } from './show-run.ts';
 
 /** How often the worker of ours that serves the run is looked after, in ms. */
 const LOOK_MS = 1_000;
 /** A worker that ends by itself is replaced this often, then its graph is to blame. */
 const MAX_REPLACED = 3;
-
-/** What a run that was only asked for is shown as. */
-export function asPending({ thread_id, run_id, graph, version }: RecordedRun): RunResult {
-  return { thread_id, run_id, graph, version, status: 'pending' };
-}
 
 /**
  * Waits for the run's end and shows it. Ctrl-C ends the waiting, not the run; a worker of ours that dies meanwhile
