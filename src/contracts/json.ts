@@ -3,7 +3,35 @@ import { z } from 'zod';
 /** What JSON can hold: the only thing that crosses a process. */
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
 
-export const jsonValue: z.ZodType<JsonValue> = z.json();
+/** The deepest nesting that every JSON parser and Postgres take without trouble. */
+const MAX_DEPTH = 1_000;
+
+/** Gives the value itself, not a copy: `z.json()` copies, drops `__proto__`, takes cycles and is slow. */
+export const jsonValue: z.ZodType<JsonValue> = z.custom<JsonValue>(
+  isJsonValue,
+  `has to be JSON: no undefined, NaN, Infinity, Date or other object, and at most ${MAX_DEPTH} levels`,
+);
+
+function isJsonValue(value: unknown): value is JsonValue {
+  return isJson(value, new Set());
+}
+
+function isJson(value: unknown, above: Set<object>): boolean {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || above.has(value) || above.size === MAX_DEPTH) return false;
+  above.add(value);
+  const fits = (item: unknown) => isJson(item, above);
+  // Array.from: a hole in an array is an undefined.
+  const all = Array.isArray(value) ? Array.from(value).every(fits) : isPlainObject(value) && Object.values(value).every(fits);
+  above.delete(value);
+  return all;
+}
+
+function isPlainObject(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null;
+}
 
 export const jsonObject: z.ZodType<{ [key: string]: JsonValue }> = z.record(z.string(), jsonValue);
 

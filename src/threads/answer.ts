@@ -45,7 +45,7 @@ type InterruptRow = {
  */
 export async function answerInterrupt(database: Database, tenant: string, answer: Answer): Promise<Answered> {
   const value = jsonValue.safeParse(answer.value);
-  if (!value.success) throw new InvalidInputError('An answer has to be JSON: no undefined, NaN, Infinity, Date or other object.');
+  if (!value.success) throw new InvalidInputError(`The answer ${value.error.issues[0]?.message}.`);
   return database.transaction(async (client) => {
     const thread = await lockThread(client, database, tenant, answer.thread_id);
     const row = await findInterrupt(client, database, tenant, answer);
@@ -99,7 +99,9 @@ async function findInterrupt(client: pg.PoolClient, database: Database, tenant: 
   const { rows } = await client.query<InterruptRow>(
     `SELECT interrupt_id, kind, status, run_id, answer, answered_by, answered_at, answer_run_id, operation_id
      FROM ${database.table('interrupts')}
-     WHERE tenant_id = $1 AND thread_id = $2 AND (status = 'pending' OR interrupt_id = $3) ORDER BY sequence`,
+     WHERE tenant_id = $1 AND thread_id = $2 AND (status = 'pending' OR interrupt_id = $3
+       OR answer_run_id = (SELECT run_id FROM ${database.table('runs')} WHERE tenant_id = $1 AND thread_id = $2 ORDER BY sequence DESC LIMIT 1))
+     ORDER BY sequence`,
     [tenant, answer.thread_id, answer.interrupt_id ?? null],
   );
   const pending = rows.filter((row) => row.status === 'pending');
@@ -113,9 +115,10 @@ async function findInterrupt(client: pg.PoolClient, database: Database, tenant: 
     );
   }
   if (pending.length > 1) throw new AmbiguousInterruptError(answer.thread_id, ids);
-  if (!pending[0])
-    throw new UnknownInterruptError(`Thread '${answer.thread_id}' waits for no answer.`, { thread_id: answer.thread_id, pending: [] });
-  return pending[0];
+  // None waits: of two who answer at once, the second means the question that the thread's newest run has answered.
+  const meant = pending[0] ?? rows[0];
+  if (!meant) throw new UnknownInterruptError(`Thread '${answer.thread_id}' waits for no answer.`, { thread_id: answer.thread_id, pending: [] });
+  return meant;
 }
 
 /** An answer's run goes on under the settings of the run that asked. */
