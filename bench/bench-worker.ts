@@ -7,7 +7,11 @@ import type { BenchServers } from './bench-servers.ts';
 export type BenchWorker = { pid: number; process: ChildProcess; stop(): Promise<void> };
 
 /** Starts a built worker process for bench/graphs/langgraph.json and waits until it is ready. */
-export async function startBenchWorker(servers: BenchServers, schema: string, env: Record<string, string> = {}): Promise<BenchWorker> {
+export async function startBenchWorker(
+  servers: BenchServers,
+  schema: string,
+  env: Record<string, string> = {},
+): Promise<BenchWorker> {
   const main = fileURLToPath(new URL('../dist/workers/main.js', import.meta.url));
   const project = fileURLToPath(new URL('./graphs/langgraph.json', import.meta.url));
   const child = spawn(process.execPath, ['--expose-gc', main, '--project', project], {

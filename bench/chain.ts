@@ -41,7 +41,9 @@ export async function run(servers: BenchServers, progress: (line: string) => voi
     return report(single, many);
   } finally {
     await worker.stop();
-    await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE; DROP SCHEMA IF EXISTS "${schema}_bare" CASCADE`);
+    await pool.query(
+      `DROP SCHEMA IF EXISTS "${schema}" CASCADE; DROP SCHEMA IF EXISTS "${schema}_bare" CASCADE`,
+    );
     await pool.end();
     await client.close();
   }
@@ -49,26 +51,42 @@ export async function run(servers: BenchServers, progress: (line: string) => voi
 
 function ourRunner(client: PerdureClient): Runner {
   return async (steps, thread) => {
-    const result = await client.run({ graph: `chain${steps}`, thread_id: thread, input: { n: 0, log: [] }, config: { recursion_limit: 500 } });
-    if (result.status !== 'success') throw new Error(`a run ended in ${result.status}: ${result.error?.message}`);
+    const result = await client.run({
+      graph: `chain${steps}`,
+      thread_id: thread,
+      input: { n: 0, log: [] },
+      config: { recursion_limit: 500 },
+    });
+    if (result.status !== 'success')
+      throw new Error(`a run ended in ${result.status}: ${result.error?.message}`);
   };
 }
 
 function bareRunner(checkpointer: PostgresSaver | MemorySaver): Runner {
   const graphs = { 20: chain(20).compile({ checkpointer }), 200: chain(200).compile({ checkpointer }) };
   return async (steps, thread) => {
-    await graphs[steps].invoke({ n: 0, log: [] }, { configurable: { thread_id: thread }, durability: 'sync', recursionLimit: 500 });
+    await graphs[steps].invoke(
+      { n: 0, log: [] },
+      { configurable: { thread_id: thread }, durability: 'sync', recursionLimit: 500 },
+    );
   };
 }
 
 type Times = Record<keyof ReturnType<typeof emptyTimes>, { 20: number; 200: number }>;
 
 function emptyTimes() {
-  return { ours: { 20: [] as number[], 200: [] as number[] }, bare: { 20: [] as number[], 200: [] as number[] }, memory: { 20: [] as number[], 200: [] as number[] } };
+  return {
+    ours: { 20: [] as number[], 200: [] as number[] },
+    bare: { 20: [] as number[], 200: [] as number[] },
+    memory: { 20: [] as number[], 200: [] as number[] },
+  };
 }
 
 /** Milliseconds a run, one thread at a time; the kinds take turns, so that noise of the machine meets all. */
-async function singleThread(runners: Record<'ours' | 'bare' | 'memory', Runner>, progress: (line: string) => void): Promise<Times> {
+async function singleThread(
+  runners: Record<'ours' | 'bare' | 'memory', Runner>,
+  progress: (line: string) => void,
+): Promise<Times> {
   return measure(runners, progress, RUNS + 2, 2, async (runner, steps) => {
     const started = performance.now();
     await runner(steps, randomUUID());
@@ -77,7 +95,10 @@ async function singleThread(runners: Record<'ours' | 'bare' | 'memory', Runner>,
 }
 
 /** Supersteps a second of 50 threads at once. */
-async function manyThreads(runners: Record<'ours' | 'bare' | 'memory', Runner>, progress: (line: string) => void): Promise<Times> {
+async function manyThreads(
+  runners: Record<'ours' | 'bare' | 'memory', Runner>,
+  progress: (line: string) => void,
+): Promise<Times> {
   return measure(runners, progress, 4, 1, async (runner, steps) => {
     const started = performance.now();
     await Promise.all(Array.from({ length: THREADS }, () => runner(steps, randomUUID())));

@@ -6,15 +6,25 @@ import { printReport, type BenchReport } from './report.ts';
 type Benchmark = (servers: BenchServers, progress: (line: string) => void) => Promise<BenchReport>;
 
 const BENCHMARKS: Record<string, { about: string; load: () => Promise<{ run: Benchmark }> }> = {
-  chain: { about: 'cost of a superstep and of a run, against bare LangGraph', load: () => import('./chain.ts') },
-  parked: { about: 'memory of a worker while 1,000 threads wait for a person', load: () => import('./parked.ts') },
+  chain: {
+    about: 'cost of a superstep and of a run, against bare LangGraph',
+    load: () => import('./chain.ts'),
+  },
+  parked: {
+    about: 'memory of a worker while 1,000 threads wait for a person',
+    load: () => import('./parked.ts'),
+  },
 };
 
-const { values, positionals } = parseArgs({ options: { json: { type: 'boolean' }, help: { type: 'boolean' } }, allowPositionals: true });
+const { values, positionals } = parseArgs({
+  options: { json: { type: 'boolean' }, help: { type: 'boolean' } },
+  allowPositionals: true,
+});
 const chosen = BENCHMARKS[positionals[0] ?? ''];
 if (!chosen || values.help) {
   process.stderr.write('usage: npm run bench -- NAME [--json]\n');
-  for (const [name, { about }] of Object.entries(BENCHMARKS)) process.stderr.write(`  ${name.padEnd(8)} ${about}\n`);
+  for (const [name, { about }] of Object.entries(BENCHMARKS))
+    process.stderr.write(`  ${name.padEnd(8)} ${about}\n`);
   process.exit(chosen ? 0 : 2);
 }
 const progress = (line: string) => process.stderr.write(`${line}\n`);

@@ -58,10 +58,16 @@ export async function run(servers: BenchServers, progress: (line: string) => voi
   }
 }
 
-async function park(client: PerdureClient, count: number, progress: (line: string) => void): Promise<string[]> {
+async function park(
+  client: PerdureClient,
+  count: number,
+  progress: (line: string) => void,
+): Promise<string[]> {
   const threads: string[] = [];
   for (let begun = 0; begun < count; begun += AT_ONCE) {
-    const results = await Promise.all(Array.from({ length: AT_ONCE }, () => client.run({ graph: 'parked', input: {} })));
+    const results = await Promise.all(
+      Array.from({ length: AT_ONCE }, () => client.run({ graph: 'parked', input: {} })),
+    );
     for (const result of results) {
       if (result.status !== 'interrupted') throw new Error(`a thread is ${result.status}`);
       threads.push(result.thread_id);

@@ -31,7 +31,9 @@ function round(value: number): number {
 export function printReport(report: BenchReport, write: (line: string) => void): void {
   const width = Math.max(...report.rows.map((entry) => entry.case.length), 4);
   write(`${report.name}: medians of ${report.runs} runs, ${report.unit}`);
-  write(`${'case'.padEnd(width)}  ${'ours'.padStart(10)}  ${'peer'.padStart(10)}  ${'ours/peer'.padStart(10)}`);
+  write(
+    `${'case'.padEnd(width)}  ${'ours'.padStart(10)}  ${'peer'.padStart(10)}  ${'ours/peer'.padStart(10)}`,
+  );
   for (const entry of report.rows)
     write(
       `${entry.case.padEnd(width)}  ${String(entry.ours).padStart(10)}  ${String(entry.peer).padStart(10)}  ${String(entry.ratio).padStart(10)}`,

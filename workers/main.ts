@@ -16,13 +16,16 @@ import { startThreadWorker } from './thread-worker.ts';
 const { values } = parseArgs({ options: { project: { type: 'string' } } });
 
 async function main(): Promise<void> {
-  if (values.project === undefined) throw new ConfigError('--project: name the langgraph.json whose graphs are to be served.');
+  if (values.project === undefined)
+    throw new ConfigError('--project: name the langgraph.json whose graphs are to be served.');
   const project = readProject(values.project);
   for (const [name, value] of Object.entries(project.env)) process.env[name] ??= value;
   const config = readConfig(process.env, process.cwd());
-  if (config.databaseUrl === undefined) throw new ConfigError('DATABASE_URL: a worker needs it.', { variable: 'DATABASE_URL' });
+  if (config.databaseUrl === undefined)
+    throw new ConfigError('DATABASE_URL: a worker needs it.', { variable: 'DATABASE_URL' });
   const { address } = config.temporal;
-  if (address === undefined) throw new ConfigError('TEMPORAL_ADDRESS: a worker needs it.', { variable: 'TEMPORAL_ADDRESS' });
+  if (address === undefined)
+    throw new ConfigError('TEMPORAL_ADDRESS: a worker needs it.', { variable: 'TEMPORAL_ADDRESS' });
   const logger = createLogger(config.logLevel);
   Runtime.install({
     shutdownSignals: [],
@@ -61,7 +64,9 @@ async function main(): Promise<void> {
       worker.stop().catch((error: Error) => logger.error({ error: error.message }, 'could not stop cleanly'));
     });
   const serves = graphs.map(({ name, version }) => ({ graph: name, version }));
-  process.stdout.write(`${JSON.stringify({ ready: true, worker_id: worker.id, pid: process.pid, serves })}\n`);
+  process.stdout.write(
+    `${JSON.stringify({ ready: true, worker_id: worker.id, pid: process.pid, serves })}\n`,
+  );
   await worker.ended;
 }
 
@@ -70,6 +75,8 @@ try {
   process.exit(0);
 } catch (error) {
   const code = isPerdureError(error) ? error.code : 'WORKER_FAILED';
-  process.stderr.write(`${JSON.stringify({ error: { code, message: error instanceof Error ? error.message : String(error) } })}\n`);
+  process.stderr.write(
+    `${JSON.stringify({ error: { code, message: error instanceof Error ? error.message : String(error) } })}\n`,
+  );
   process.exit(1);
 }

@@ -79,7 +79,13 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     await graphs.register(database, tenant);
     const draining = new AbortController();
     const activities = createThreadActivities({
-      runSegment: createSegmentRunner({ database, graphs, saver: new PerdureSaver(database), workerId: id, budgetMs: options.segmentBudgetMs }),
+      runSegment: createSegmentRunner({
+        database,
+        graphs,
+        saver: new PerdureSaver(database),
+        workerId: id,
+        budgetMs: options.segmentBudgetMs,
+      }),
       draining: draining.signal,
     });
     const workflowBundle = options.workflowBundle ?? (await workflowCode());
@@ -102,23 +108,34 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       ),
     );
     const restoreFetch = installOperationFetch();
-    const serves = graphs.all().map(({ name, version }) => ({ graph: name, version, task_queue: graphTaskQueue(schema, name, version) }));
-    const report = () => reportWorker(database, tenant, { worker_id: id, host: hostname(), pid: process.pid, serves });
+    const serves = graphs
+      .all()
+      .map(({ name, version }) => ({
+        graph: name,
+        version,
+        task_queue: graphTaskQueue(schema, name, version),
+      }));
+    const report = () =>
+      reportWorker(database, tenant, { worker_id: id, host: hostname(), pid: process.pid, serves });
     await report();
     const alive = setInterval(() => {
       report().catch((error: Error) => logger.warn({ error: error.message }, 'could not report as alive'));
     }, SIGN_OF_LIFE_MS);
-    const sweeper = startSweeper({ database, temporal: new Client({ connection: connections.client, namespace: options.temporal.namespace }), logger });
-    const running = Promise.all(workers.map((worker) => worker.run()));
-    const ended = running.then(
-      () => undefined,
-    ).finally(async () => {
-      clearInterval(alive);
-      restoreFetch();
-      await sweeper.stop();
-      await forgetWorker(database, tenant, id).catch(() => undefined);
-      await close();
+    const sweeper = startSweeper({
+      database,
+      temporal: new Client({ connection: connections.client, namespace: options.temporal.namespace }),
+      logger,
     });
+    const running = Promise.all(workers.map((worker) => worker.run()));
+    const ended = running
+      .then(() => undefined)
+      .finally(async () => {
+        clearInterval(alive);
+        restoreFetch();
+        await sweeper.stop();
+        await forgetWorker(database, tenant, id).catch(() => undefined);
+        await close();
+      });
     let stopping = false;
     return {
       id,
@@ -138,7 +155,9 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
   }
 }
 
-async function connectTemporal(options: ThreadWorkerOptions): Promise<{ native: NativeConnection; client: Connection }> {
+async function connectTemporal(
+  options: ThreadWorkerOptions,
+): Promise<{ native: NativeConnection; client: Connection }> {
   const settings = temporalConnection(options.temporal);
   try {
     const client = await Connection.connect(settings);
@@ -153,7 +172,10 @@ async function connectTemporal(options: ThreadWorkerOptions): Promise<{ native: 
 async function workflowCode(): Promise<WorkflowBundleOption> {
   const built = fileURLToPath(new URL('../workflow-bundle/bundle.js', import.meta.url));
   if (existsSync(built)) return { codePath: built };
-  return bundleWorkflowCode({ workflowsPath: fileURLToPath(new URL('../src/workflows/index.ts', import.meta.url)), logger: SILENT });
+  return bundleWorkflowCode({
+    workflowsPath: fileURLToPath(new URL('../src/workflows/index.ts', import.meta.url)),
+    logger: SILENT,
+  });
 }
 
 const SILENT = { log() {}, trace() {}, debug() {}, info() {}, warn() {}, error() {} };

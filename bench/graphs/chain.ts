@@ -8,7 +8,12 @@ const State = Annotation.Root({
 /** A chain of nodes that do nothing, as a builder, so that a peer can compile it with its own saver. */
 export function chain(steps: number) {
   const builder = new StateGraph(State);
-  const loose = builder as unknown as StateGraph<typeof State.spec, typeof State.State, typeof State.Update, string>;
+  const loose = builder as unknown as StateGraph<
+    typeof State.spec,
+    typeof State.State,
+    typeof State.Update,
+    string
+  >;
   for (let i = 0; i < steps; i += 1) loose.addNode(`n${i}`, () => ({ n: i, log: [`x${i}`] }));
   loose.addEdge(START, 'n0');
   for (let i = 1; i < steps; i += 1) loose.addEdge(`n${i - 1}`, `n${i}`);

@@ -11,13 +11,15 @@ class NodeFaults extends BaseCallbackHandler {
   override name = 'perdure-node-faults';
   override awaitHandlers = true;
 
+  /** Typed by what the manager really passes, in which the run's name comes last but for `extra`. */
   override handleChainStart(
     _chain: Serialized,
     _inputs: unknown,
     _runId: string,
-    _runType?: string,
+    _parentRunId?: string,
     _tags?: string[],
     metadata?: Record<string, unknown>,
+    _runType?: string,
     runName?: string,
   ): void {
     const node = metadata?.['langgraph_node'];
