@@ -23,7 +23,8 @@ export function createThreadActivities({ runSegment, draining }: ThreadActivityO
           heartbeat: (details) => context.heartbeat(details),
         });
       } catch (error) {
-        if (isPerdureError(error, 'THREAD_DELETED')) return { outcome: 'idle', run_id: null, more: false, waiting: false };
+        if (isPerdureError(error, 'THREAD_DELETED'))
+          return { outcome: 'idle', run_id: null, more: false, waiting: false };
         throw machineryFailure(error);
       }
     },

@@ -3,16 +3,40 @@ import { temporalConnection } from '../config/temporal-connection.ts';
 import type { TemporalSettings } from '../config/config.ts';
 import { InvalidInputError, isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
 import type { JsonValue } from '../contracts/json.ts';
-import { operationResolution, type OperationResolution, type OperationView } from '../contracts/operations.ts';
-import { UNFINISHED, type InterruptView, type RunRequest, type RunResult, type RunView, type ThreadView } from '../contracts/runs.ts';
+import {
+  operationResolution,
+  type OperationResolution,
+  type OperationView,
+} from '../contracts/operations.ts';
+import {
+  UNFINISHED,
+  type InterruptView,
+  type RunRequest,
+  type RunResult,
+  type RunView,
+  type ThreadView,
+} from '../contracts/runs.ts';
 import { PerdureSaver } from '../checkpoint/saver.ts';
-import { getOperation, listOperations, resolveOperation, type OperationFilter } from '../operations/ledger-views.ts';
+import {
+  getOperation,
+  listOperations,
+  resolveOperation,
+  type OperationFilter,
+} from '../operations/ledger-views.ts';
 import { openDatabase, type Database } from '../postgres/database.ts';
 import { answerInterrupt, continueThread, type Answered } from '../threads/answer.ts';
 import { cancelThread, type Cancelled } from '../threads/cancel.ts';
 import { listGraphVersions, type ServedGraph } from '../threads/graph-versions.ts';
 import { requestRun, type RecordedRun } from '../threads/request-run.ts';
-import { listInterrupts, listRuns, listThreads, readRun, readThread, type InterruptFilter, type ThreadFilter } from '../threads/views.ts';
+import {
+  listInterrupts,
+  listRuns,
+  listThreads,
+  readRun,
+  readThread,
+  type InterruptFilter,
+  type ThreadFilter,
+} from '../threads/views.ts';
 import { markSignalled } from '../threads/wake-list.ts';
 import { readHistory, type HistoryEntry } from './history.ts';
 import { outputAt } from './output.ts';
@@ -40,7 +64,10 @@ const CONNECT_TIMEOUT_MS = 10_000;
 export async function connect(options: ConnectOptions): Promise<PerdureClient> {
   let connection: Connection;
   try {
-    connection = await Connection.connect({ ...temporalConnection(options.temporal), connectTimeout: CONNECT_TIMEOUT_MS });
+    connection = await Connection.connect({
+      ...temporalConnection(options.temporal),
+      connectTimeout: CONNECT_TIMEOUT_MS,
+    });
   } catch (error) {
     throw temporalError(error);
   }
@@ -60,7 +87,12 @@ export async function connect(options: ConnectOptions): Promise<PerdureClient> {
   });
 }
 
-export type ClientParts = { database: Database; temporal: Client; tenant: string; close?: () => Promise<void> };
+export type ClientParts = {
+  database: Database;
+  temporal: Client;
+  tenant: string;
+  close?: () => Promise<void>;
+};
 
 /** Starts runs, answers interrupts, and shows what there is. Every call names a thread; nothing is kept in memory. */
 export class PerdureClient {
@@ -100,7 +132,11 @@ export class PerdureClient {
    * Answers an interrupt and wakes the thread. The same answer twice is taken once.
    * @throws UnknownThreadError | UnknownInterruptError | AmbiguousInterruptError | AlreadyAnsweredError | InvalidInputError
    */
-  async answer(threadId: string, value: JsonValue, options: { interruptId?: string; actor?: string } = {}): Promise<Answered> {
+  async answer(
+    threadId: string,
+    value: JsonValue,
+    options: { interruptId?: string; actor?: string } = {},
+  ): Promise<Answered> {
     const actor = options.actor ?? 'user:unknown';
     const asked = await this.#operationQuestion(threadId, options.interruptId);
     if (asked) await this.#resolveInLedger(asked.operationId, parseResolution(value), actor);
@@ -139,9 +175,18 @@ export class PerdureClient {
     const { thread_id, run_id, graph, version, status } = row;
     const result: RunResult = { thread_id, run_id, graph, version, status };
     if (status === 'success' && row.checkpoint_id !== null)
-      result.values = await outputAt(this.#saver, row.checkpoint_thread_id, row.checkpoint_id, row.output_channels);
+      result.values = await outputAt(
+        this.#saver,
+        row.checkpoint_thread_id,
+        row.checkpoint_id,
+        row.output_channels,
+      );
     if (status === 'interrupted') {
-      const pending = await listInterrupts(this.database, this.tenant, { thread_id, status: 'pending', limit: 1_000 });
+      const pending = await listInterrupts(this.database, this.tenant, {
+        thread_id,
+        status: 'pending',
+        limit: 1_000,
+      });
       result.interrupts = pending.map(({ id, node, value, kind }) => ({ id, node, value, kind }));
       result.next = row.next ?? [];
     }
@@ -152,7 +197,8 @@ export class PerdureClient {
   /** Ends what the thread has under way and withdraws its questions. @throws UnknownThreadError */
   async cancel(threadId: string): Promise<Cancelled> {
     const cancelled = await cancelThread(this.database, this.tenant, threadId);
-    if (cancelled.stopping_run !== null) await signalCancel(this.temporal, this.#target(cancelled), cancelled.stopping_run);
+    if (cancelled.stopping_run !== null)
+      await signalCancel(this.temporal, this.#target(cancelled), cancelled.stopping_run);
     return cancelled;
   }
 
@@ -160,11 +206,18 @@ export class PerdureClient {
    * Says what became of an operation whose fate is unknown, and lets the thread that waits for it go on.
    * @throws UnknownOperationError | InvalidInputError
    */
-  async resolveOperation(operationId: string, resolution: OperationResolution, actor = 'user:unknown'): Promise<{ operation: OperationView; answered: Answered | undefined }> {
+  async resolveOperation(
+    operationId: string,
+    resolution: OperationResolution,
+    actor = 'user:unknown',
+  ): Promise<{ operation: OperationView; answered: Answered | undefined }> {
     const parsed = parseResolution(resolution);
     const pending = await this.#questionOf(operationId);
     if (pending) {
-      const answered = await this.answer(pending.thread_id, parsed as JsonValue, { interruptId: pending.interrupt_id, actor });
+      const answered = await this.answer(pending.thread_id, parsed as JsonValue, {
+        interruptId: pending.interrupt_id,
+        actor,
+      });
       return { operation: await this.operation(operationId), answered };
     }
     await this.#resolveInLedger(operationId, parsed, actor);
@@ -223,17 +276,28 @@ export class PerdureClient {
   }
 
   #target(run: { thread_id: string; graph: string; version: string }): WakeTarget {
-    return { schema: this.database.schema, tenant_id: this.tenant, thread_id: run.thread_id, graph: run.graph, version: run.version };
+    return {
+      schema: this.database.schema,
+      tenant_id: this.tenant,
+      thread_id: run.thread_id,
+      graph: run.graph,
+      version: run.version,
+    };
   }
 
-  async #operationQuestion(threadId: string, interruptId: string | undefined): Promise<{ operationId: string } | undefined> {
+  async #operationQuestion(
+    threadId: string,
+    interruptId: string | undefined,
+  ): Promise<{ operationId: string } | undefined> {
     const { rows } = await this.database.query<{ kind: string; operation_id: string | null }>(
       `SELECT kind, operation_id FROM ${this.database.table('interrupts')}
        WHERE tenant_id = $1 AND thread_id = $2 AND status = 'pending' AND ($3::text IS NULL OR interrupt_id = $3) LIMIT 2`,
       [this.tenant, threadId, interruptId ?? null],
     );
     const only = rows.length === 1 ? rows[0] : undefined;
-    return only?.kind === 'operation' && only.operation_id !== null ? { operationId: only.operation_id } : undefined;
+    return only?.kind === 'operation' && only.operation_id !== null
+      ? { operationId: only.operation_id }
+      : undefined;
   }
 
   async #questionOf(operationId: string): Promise<{ thread_id: string; interrupt_id: string } | undefined> {
@@ -256,5 +320,7 @@ export class PerdureClient {
 function parseResolution(value: unknown): OperationResolution {
   const parsed = operationResolution.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new InvalidInputError('Say what became of the operation: {"happened": <its result>} or {"retry": true}.');
+  throw new InvalidInputError(
+    'Say what became of the operation: {"happened": <its result>} or {"retry": true}.',
+  );
 }

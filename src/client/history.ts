@@ -19,9 +19,19 @@ export type HistoryEntry = {
 };
 
 /** The thread's root checkpoints, newest first, without their values. @throws UnknownThreadError */
-export async function readHistory(database: Database, tenant: string, threadId: string, limit: number): Promise<HistoryEntry[]> {
+export async function readHistory(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  limit: number,
+): Promise<HistoryEntry[]> {
   await readThread(database, tenant, threadId);
-  const { rows } = await database.query<{ checkpoint_id: string; parent: string | null; ts: string; metadata: string }>(
+  const { rows } = await database.query<{
+    checkpoint_id: string;
+    parent: string | null;
+    ts: string;
+    metadata: string;
+  }>(
     `SELECT checkpoint_id, parent_checkpoint_id AS parent, checkpoint ->> 'ts' AS ts, metadata::text AS metadata
      FROM ${database.table('checkpoints')} WHERE thread_id = $1 AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT $2`,
     [checkpointThreadId(tenant, threadId), limit],

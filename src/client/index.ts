@@ -1,6 +1,13 @@
 export { connect, PerdureClient, type ConnectOptions } from './client.ts';
 export type { HistoryEntry } from './history.ts';
-export type { RunRequest, RunResult, RunView, RunStatus, InterruptView, ThreadView } from '../contracts/runs.ts';
+export type {
+  RunRequest,
+  RunResult,
+  RunView,
+  RunStatus,
+  InterruptView,
+  ThreadView,
+} from '../contracts/runs.ts';
 export type { OperationView, OperationResolution } from '../contracts/operations.ts';
 export type { JsonValue } from '../contracts/json.ts';
 export { PerdureError, isPerdureError } from '../contracts/errors.ts';

@@ -15,5 +15,7 @@ export async function outputAt(
   const values: Record<string, unknown> = tuple?.checkpoint.channel_values ?? {};
   if (typeof outputChannels === 'string') return jsonView(values[outputChannels]);
   const names = Array.isArray(outputChannels) ? outputChannels.map(String) : [];
-  return jsonView(Object.fromEntries(names.filter((name) => name in values).map((name) => [name, values[name]])));
+  return jsonView(
+    Object.fromEntries(names.filter((name) => name in values).map((name) => [name, values[name]])),
+  );
 }

@@ -1,10 +1,21 @@
 import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { TemporalUnavailableError } from '../contracts/errors.ts';
 import { graphTaskQueue, threadWorkflowId } from '../contracts/ids.ts';
-import { CANCEL_SIGNAL, THREAD_WORKFLOW, WAKE_SIGNAL, type ThreadWorkflowArgs } from '../contracts/thread-workflow.ts';
+import {
+  CANCEL_SIGNAL,
+  THREAD_WORKFLOW,
+  WAKE_SIGNAL,
+  type ThreadWorkflowArgs,
+} from '../contracts/thread-workflow.ts';
 
 /** The thread whose workflow is to be told of a run. */
-export type WakeTarget = { schema: string; tenant_id: string; thread_id: string; graph: string; version: string };
+export type WakeTarget = {
+  schema: string;
+  tenant_id: string;
+  thread_id: string;
+  graph: string;
+  version: string;
+};
 
 /**
  * Tells the thread's workflow of a run, and starts the workflow where none is open. Harmless to repeat.
@@ -19,7 +30,12 @@ export async function signalCancel(temporal: Client, target: WakeTarget, runId: 
   await signalWithStart(temporal, target, CANCEL_SIGNAL, runId);
 }
 
-async function signalWithStart(temporal: Client, target: WakeTarget, signal: string, runId: string): Promise<void> {
+async function signalWithStart(
+  temporal: Client,
+  target: WakeTarget,
+  signal: string,
+  runId: string,
+): Promise<void> {
   const { schema, tenant_id, thread_id, graph, version } = target;
   const args: ThreadWorkflowArgs = { tenant_id, thread_id, graph, version };
   try {
@@ -40,7 +56,9 @@ async function signalWithStart(temporal: Client, target: WakeTarget, signal: str
 /** Whether the thread's workflow is open. */
 export async function isAwake(temporal: Client, target: WakeTarget): Promise<boolean> {
   try {
-    const handle = temporal.workflow.getHandle(threadWorkflowId(target.schema, target.tenant_id, target.thread_id));
+    const handle = temporal.workflow.getHandle(
+      threadWorkflowId(target.schema, target.tenant_id, target.thread_id),
+    );
     return (await handle.describe()).status.name === 'RUNNING';
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

@@ -6,16 +6,20 @@ import { DEFAULT_TENANT, tenantId } from '../contracts/ids.ts';
 
 type Environment = Record<string, string | undefined>;
 
-const integer = (min: number, max: number) => z.string().regex(/^\d+$/, 'must be a whole number').transform(Number).pipe(z.int().min(min).max(max));
+const integer = (min: number, max: number) =>
+  z.string().regex(/^\d+$/, 'must be a whole number').transform(Number).pipe(z.int().min(min).max(max));
 
 const url = (protocols: string[]) =>
-  z.string().refine((text) => {
-    try {
-      return protocols.includes(new URL(text).protocol);
-    } catch {
-      return false;
-    }
-  }, `must be a URL that begins with ${protocols.map((p) => `${p}//`).join(' or ')}`);
+  z.string().refine(
+    (text) => {
+      try {
+        return protocols.includes(new URL(text).protocol);
+      } catch {
+        return false;
+      }
+    },
+    `must be a URL that begins with ${protocols.map((p) => `${p}//`).join(' or ')}`,
+  );
 
 /** Every variable that perdure reads, with its default. docs/configuration.md is the same list for people. */
 const variables = z.object({
@@ -26,7 +30,10 @@ const variables = z.object({
   PERDURE_CACHE: z.string().min(1).optional(),
   XDG_CACHE_HOME: z.string().optional(),
   PERDURE_TEMPORAL_CLI: z.string().min(1).optional(),
-  TEMPORAL_ADDRESS: z.string().regex(/^[^\s/]+:\d+$/, 'must be host:port').optional(),
+  TEMPORAL_ADDRESS: z
+    .string()
+    .regex(/^[^\s/]+:\d+$/, 'must be host:port')
+    .optional(),
   TEMPORAL_NAMESPACE: z.string().min(1).default('default'),
   TEMPORAL_API_KEY: z.string().min(1).optional(),
   TEMPORAL_TLS: z.enum(['true', 'false', '1', '0']).optional(),
@@ -50,7 +57,9 @@ export type TemporalSettings = {
   namespace: string;
   apiKey: string | undefined;
   /** Set where TLS is asked for, by itself or because of an API key or a certificate. */
-  tls: { serverCaPath?: string; clientCertPath?: string; clientKeyPath?: string; serverName?: string } | undefined;
+  tls:
+    | { serverCaPath?: string; clientCertPath?: string; clientKeyPath?: string; serverName?: string }
+    | undefined;
 };
 
 /** Settings of one process. Read once, at its entry point, and handed down. */
@@ -91,7 +100,9 @@ export function readConfig(environment: Environment, cwd: string): Config {
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     const name = String(issue?.path[0] ?? 'environment');
-    throw new ConfigError(`${name}: ${issue?.message ?? 'is invalid'}. Correct or unset it.`, { variable: name });
+    throw new ConfigError(`${name}: ${issue?.message ?? 'is invalid'}. Correct or unset it.`, {
+      variable: name,
+    });
   }
   const env = parsed.data;
   return {
@@ -99,7 +110,10 @@ export function readConfig(environment: Environment, cwd: string): Config {
     schema: env.PERDURE_SCHEMA,
     tenant: env.PERDURE_TENANT,
     home: resolve(cwd, env.PERDURE_HOME ?? '.perdure'),
-    cache: resolve(cwd, env.PERDURE_CACHE ?? join(env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'perdure')),
+    cache: resolve(
+      cwd,
+      env.PERDURE_CACHE ?? join(env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'perdure'),
+    ),
     temporalCli: env.PERDURE_TEMPORAL_CLI,
     temporal: temporalSettings(env),
     logLevel: env.PERDURE_LOG_LEVEL,
@@ -115,21 +129,27 @@ export function readConfig(environment: Environment, cwd: string): Config {
 }
 
 function blankAsUnset(environment: Environment): Environment {
-  return Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''));
+  return Object.fromEntries(
+    Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''),
+  );
 }
 
 function temporalSettings(env: z.infer<typeof variables>): TemporalSettings {
   const wanted =
     env.TEMPORAL_TLS === 'true' ||
     env.TEMPORAL_TLS === '1' ||
-    (env.TEMPORAL_TLS === undefined && (env.TEMPORAL_API_KEY ?? env.TEMPORAL_TLS_SERVER_CA_CERT_PATH ?? env.TEMPORAL_TLS_CLIENT_CERT_PATH) !== undefined);
+    (env.TEMPORAL_TLS === undefined &&
+      (env.TEMPORAL_API_KEY ?? env.TEMPORAL_TLS_SERVER_CA_CERT_PATH ?? env.TEMPORAL_TLS_CLIENT_CERT_PATH) !==
+        undefined);
   return {
     address: env.TEMPORAL_ADDRESS,
     namespace: env.TEMPORAL_NAMESPACE,
     apiKey: env.TEMPORAL_API_KEY,
     tls: wanted
       ? {
-          ...(env.TEMPORAL_TLS_SERVER_CA_CERT_PATH ? { serverCaPath: env.TEMPORAL_TLS_SERVER_CA_CERT_PATH } : {}),
+          ...(env.TEMPORAL_TLS_SERVER_CA_CERT_PATH
+            ? { serverCaPath: env.TEMPORAL_TLS_SERVER_CA_CERT_PATH }
+            : {}),
           ...(env.TEMPORAL_TLS_CLIENT_CERT_PATH ? { clientCertPath: env.TEMPORAL_TLS_CLIENT_CERT_PATH } : {}),
           ...(env.TEMPORAL_TLS_CLIENT_KEY_PATH ? { clientKeyPath: env.TEMPORAL_TLS_CLIENT_KEY_PATH } : {}),
           ...(env.TEMPORAL_TLS_SERVER_NAME ? { serverName: env.TEMPORAL_TLS_SERVER_NAME } : {}),
@@ -142,7 +162,8 @@ function temporalSettings(env: z.infer<typeof variables>): TemporalSettings {
 function parseFault(text: string | undefined, onceFile: string | undefined): Config['fault'] {
   if (text === undefined) return undefined;
   const match = /^(?<point>[^#]+)(?:#(?<nth>\d+))?$/.exec(text);
-  if (!match?.groups?.['point']) throw new ConfigError(`PERDURE_FAULT: '${text}' is not POINT or POINT#N.`, { variable: 'PERDURE_FAULT' });
+  if (!match?.groups?.['point'])
+    throw new ConfigError(`PERDURE_FAULT: '${text}' is not POINT or POINT#N.`, { variable: 'PERDURE_FAULT' });
   return {
     point: match.groups['point'],
     ...(match.groups['nth'] ? { nth: Number(match.groups['nth']) } : {}),
@@ -152,5 +173,7 @@ function parseFault(text: string | undefined, onceFile: string | undefined): Con
 
 /** A connection string that may be printed. */
 export function maskPassword(connectionString: string): string {
-  return connectionString.replace(/^([a-z]+:\/\/[^:@/]*):[^@]*@/i, '$1:***@').replace(/([?&]password=)[^&]*/gi, '$1***');
+  return connectionString
+    .replace(/^([a-z]+:\/\/[^:@/]*):[^@]*@/i, '$1:***@')
+    .replace(/([?&]password=)[^&]*/gi, '$1***');
 }

@@ -6,11 +6,17 @@ import type { TemporalSettings } from './config.ts';
 export type TemporalConnectionOptions = {
   address: string;
   apiKey?: string;
-  tls?: { serverNameOverride?: string; serverRootCACertificate?: Buffer; clientCertPair?: { crt: Buffer; key: Buffer } };
+  tls?: {
+    serverNameOverride?: string;
+    serverRootCACertificate?: Buffer;
+    clientCertPair?: { crt: Buffer; key: Buffer };
+  };
 };
 
 /** @throws ConfigError when a certificate's file can't be read, or a certificate came without its key. */
-export function temporalConnection(settings: TemporalSettings & { address: string }): TemporalConnectionOptions {
+export function temporalConnection(
+  settings: TemporalSettings & { address: string },
+): TemporalConnectionOptions {
   const { address, apiKey, tls } = settings;
   return { address, ...(apiKey ? { apiKey } : {}), ...(tls ? { tls: readTls(tls) } : {}) };
 }
@@ -18,10 +24,14 @@ export function temporalConnection(settings: TemporalSettings & { address: strin
 function readTls(tls: NonNullable<TemporalSettings['tls']>): NonNullable<TemporalConnectionOptions['tls']> {
   const { serverCaPath, clientCertPath, clientKeyPath, serverName } = tls;
   if ((clientCertPath === undefined) !== (clientKeyPath === undefined))
-    throw new ConfigError('TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH go together: set both or neither.');
+    throw new ConfigError(
+      'TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH go together: set both or neither.',
+    );
   return {
     ...(serverName ? { serverNameOverride: serverName } : {}),
-    ...(serverCaPath ? { serverRootCACertificate: read('TEMPORAL_TLS_SERVER_CA_CERT_PATH', serverCaPath) } : {}),
+    ...(serverCaPath
+      ? { serverRootCACertificate: read('TEMPORAL_TLS_SERVER_CA_CERT_PATH', serverCaPath) }
+      : {}),
     ...(clientCertPath && clientKeyPath
       ? {
           clientCertPair: {

@@ -112,7 +112,13 @@ export class AmbiguousInterruptError extends PerdureError {
 export class AlreadyAnsweredError extends PerdureError {
   constructor(
     message: string,
-    details: { thread_id: string; interrupt_id: string; answer: unknown; answered_by: string; answered_at: string },
+    details: {
+      thread_id: string;
+      interrupt_id: string;
+      answer: unknown;
+      answered_by: string;
+      answered_at: string;
+    },
   ) {
     super('INTERRUPT_ALREADY_ANSWERED', message, details);
   }
@@ -188,7 +194,9 @@ export class OperationUnknownError extends PerdureError {
 
 export class UnknownOperationError extends PerdureError {
   constructor(operationId: string) {
-    super('OPERATION_UNKNOWN_ID', `No operation '${operationId}' is recorded.`, { operation_id: operationId });
+    super('OPERATION_UNKNOWN_ID', `No operation '${operationId}' is recorded.`, {
+      operation_id: operationId,
+    });
   }
 }
 

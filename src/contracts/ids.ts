@@ -8,7 +8,10 @@ export const MAX_THREAD_ID = 255;
 const MAX_ENCODED = 700;
 
 function wellFormed(text: string): boolean {
-  return !text.includes('\u0000') && !/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(text);
+  return (
+    !text.includes('\u0000') &&
+    !/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/.test(text)
+  );
 }
 
 function identifier(what: string, max: number) {
@@ -17,17 +20,26 @@ function identifier(what: string, max: number) {
     .min(1, `a ${what} can't be empty`)
     .max(max, `a ${what} has at most ${max} characters`)
     .refine(wellFormed, `a ${what} can't hold NUL or half a surrogate pair`)
-    .refine((text) => !wellFormed(text) || encodeURIComponent(text).length <= MAX_ENCODED, `this ${what} is too long once encoded`);
+    .refine(
+      (text) => !wellFormed(text) || encodeURIComponent(text).length <= MAX_ENCODED,
+      `this ${what} is too long once encoded`,
+    );
 }
 
 export const threadId = identifier('thread id', MAX_THREAD_ID);
 export const tenantId = identifier('tenant id', 100);
 export const graphName = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/, "a graph's name has letters, digits, '.', '_' and '-', at most 100");
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/,
+    "a graph's name has letters, digits, '.', '_' and '-', at most 100",
+  );
 export const graphVersion = z
   .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "a graph's version has letters, digits, '.', '_' and '-', at most 64");
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/,
+    "a graph's version has letters, digits, '.', '_' and '-', at most 64",
+  );
 export const runId = z.uuid();
 
 /** `refund-flow@17`: a graph at one version. Also the `graph_version` in checkpoint metadata. */

@@ -23,7 +23,9 @@ function isJson(value: unknown, above: Set<object>): boolean {
   above.add(value);
   const fits = (item: unknown) => isJson(item, above);
   // Array.from: a hole in an array is an undefined.
-  const all = Array.isArray(value) ? Array.from(value).every(fits) : isPlainObject(value) && Object.values(value).every(fits);
+  const all = Array.isArray(value)
+    ? Array.from(value).every(fits)
+    : isPlainObject(value) && Object.values(value).every(fits);
   above.delete(value);
   return all;
 }

@@ -23,7 +23,9 @@ export async function askedInterrupts(
   const state = await graph.getState(config, { subgraphs: true });
   // Not state.next: LangGraph leaves out a task that has been answered once and asks again.
   const written = (await saver.getTuple(config))?.pendingWrites ?? [];
-  const finished = new Set(written.filter(([taskId, channel]) => isResult(taskId, channel)).map(([taskId]) => taskId));
+  const finished = new Set(
+    written.filter(([taskId, channel]) => isResult(taskId, channel)).map(([taskId]) => taskId),
+  );
   const unfinished = state.tasks.filter((task) => !finished.has(task.id));
   const found = new Map<string, AskedInterrupt>();
   collect(unfinished, '', (node, taskId, interrupt) => {
@@ -59,7 +61,12 @@ function collect(
     const node = path === '' ? task.name : `${path}|${task.name}`;
     for (const interrupt of task.interrupts)
       if (interrupt.id !== undefined) visit(node, task.id, { id: interrupt.id, value: interrupt.value });
-    if (typeof task.state === 'object' && task.state !== null && 'tasks' in task.state && Array.isArray(task.state.tasks))
+    if (
+      typeof task.state === 'object' &&
+      task.state !== null &&
+      'tasks' in task.state &&
+      Array.isArray(task.state.tasks)
+    )
       collect(task.state.tasks as Task[], node, visit);
   }
 }
@@ -69,6 +76,7 @@ function isOperationQuestion(interrupt: { id: string; value: unknown }): boolean
 }
 
 function operationOf(value: unknown): string | null {
-  if (typeof value !== 'object' || value === null || !('type' in value) || value.type !== 'operation_unknown') return null;
+  if (typeof value !== 'object' || value === null || !('type' in value) || value.type !== 'operation_unknown')
+    return null;
   return 'operation_id' in value && typeof value.operation_id === 'string' ? value.operation_id : null;
 }

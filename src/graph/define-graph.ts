@@ -17,7 +17,11 @@ export type DefineGraphOptions = {
 
 const MARK = Symbol.for('perdure.graph-definition');
 
-export type GraphDefinition = { readonly name: string; readonly version: string; readonly graph: CompiledGraph };
+export type GraphDefinition = {
+  readonly name: string;
+  readonly version: string;
+  readonly graph: CompiledGraph;
+};
 
 /**
  * Names a graph and its version, so that threads can be bound to it.
@@ -25,12 +29,18 @@ export type GraphDefinition = { readonly name: string; readonly version: string;
  */
 export function defineGraph(options: DefineGraphOptions): GraphDefinition {
   const name = graphName.safeParse(options.name);
-  if (!name.success) throw new GraphLoadError(`defineGraph: name '${options.name}': ${name.error.issues[0]?.message}`);
+  if (!name.success)
+    throw new GraphLoadError(`defineGraph: name '${options.name}': ${name.error.issues[0]?.message}`);
   const version = graphVersion.safeParse(options.version);
   if (!version.success)
-    throw new GraphLoadError(`defineGraph: version '${options.version}' of '${options.name}': ${version.error.issues[0]?.message}`);
+    throw new GraphLoadError(
+      `defineGraph: version '${options.version}' of '${options.name}': ${version.error.issues[0]?.message}`,
+    );
   const graph = asCompiledGraph(options.graph);
-  if (!graph) throw new GraphLoadError(`defineGraph: 'graph' of '${options.name}' is not a compiled LangGraph graph. Call .compile() on it.`);
+  if (!graph)
+    throw new GraphLoadError(
+      `defineGraph: 'graph' of '${options.name}' is not a compiled LangGraph graph. Call .compile() on it.`,
+    );
   return { name: name.data, version: version.data, graph, [MARK]: true } as GraphDefinition;
 }
 

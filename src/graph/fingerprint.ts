@@ -17,8 +17,12 @@ export function graphShape(graph: CompiledGraph, depth = 0): GraphShape {
   const nodes = Object.entries<{ triggers: string[]; subgraphs?: unknown[]; bound?: unknown }>(graph.nodes)
     .sort(byKey)
     .map(([name, node]) => {
-      const inner = depth < MAX_DEPTH ? [...(node.subgraphs ?? []), node.bound].find(isCompiledGraph) : undefined;
-      return [name, { triggers: [...node.triggers].sort(), ...(inner ? { subgraph: graphShape(inner, depth + 1) } : {}) }] as const;
+      const inner =
+        depth < MAX_DEPTH ? [...(node.subgraphs ?? []), node.bound].find(isCompiledGraph) : undefined;
+      return [
+        name,
+        { triggers: [...node.triggers].sort(), ...(inner ? { subgraph: graphShape(inner, depth + 1) } : {}) },
+      ] as const;
     });
   const channels = Object.entries<{ lc_graph_name?: string }>(graph.channels)
     .sort(byKey)
@@ -31,18 +35,25 @@ function edgesOf(graph: CompiledGraph): string[] {
   const builder: unknown = 'builder' in graph ? graph.builder : undefined;
   if (typeof builder !== 'object' || builder === null) return [];
   const edges: string[] = [];
-  if ('edges' in builder && builder.edges instanceof Set) for (const [from, to] of builder.edges) edges.push(`${from} -> ${to}`);
+  if ('edges' in builder && builder.edges instanceof Set)
+    for (const [from, to] of builder.edges) edges.push(`${from} -> ${to}`);
   if ('waitingEdges' in builder && builder.waitingEdges instanceof Set)
     for (const [from, to] of builder.waitingEdges) edges.push(`${[...from].sort().join(' & ')} -> ${to}`);
   if ('branches' in builder && typeof builder.branches === 'object' && builder.branches !== null)
     for (const [from, branches] of Object.entries(builder.branches))
       for (const [name, branch] of Object.entries<{ ends?: Record<string, string> }>(branches))
-        edges.push(`${from} -?${name}-> ${Object.values(branch.ends ?? { any: '*' }).sort().join(' | ')}`);
+        edges.push(
+          `${from} -?${name}-> ${Object.values(branch.ends ?? { any: '*' })
+            .sort()
+            .join(' | ')}`,
+        );
   return edges.sort();
 }
 
 function isCompiledGraph(value: unknown): value is CompiledGraph {
-  return typeof value === 'object' && value !== null && 'lg_is_pregel' in value && value.lg_is_pregel === true;
+  return (
+    typeof value === 'object' && value !== null && 'lg_is_pregel' in value && value.lg_is_pregel === true
+  );
 }
 
 function byKey(a: [string, unknown], b: [string, unknown]): number {

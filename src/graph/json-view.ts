@@ -27,7 +27,8 @@ function view(value: unknown, above: Set<object>): JsonValue {
 function viewObject(value: object, above: Set<object>): JsonValue {
   if (Array.isArray(value)) return value.map((item) => view(item, above));
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
-  if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
+  if (ArrayBuffer.isView(value))
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64');
   if (value instanceof Set) return [...value].map((item) => view(item, above));
   if (value instanceof Map) return viewMap(value, above);
   if (value instanceof Error) return { name: value.name, message: value.message };

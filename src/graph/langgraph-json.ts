@@ -4,7 +4,10 @@ import { z } from 'zod';
 import { ConfigError } from '../contracts/errors.ts';
 import { graphName, graphVersion } from '../contracts/ids.ts';
 
-const graphEntry = z.union([z.string(), z.looseObject({ path: z.string(), description: z.string().optional() })]);
+const graphEntry = z.union([
+  z.string(),
+  z.looseObject({ path: z.string(), description: z.string().optional() }),
+]);
 
 /** LangGraph's own file. What perdure does not need (dependencies, node_version, http, ...) is left alone. */
 const langgraphJson = z.looseObject({
@@ -12,7 +15,9 @@ const langgraphJson = z.looseObject({
   env: z.union([z.string(), z.record(z.string(), z.string())]).optional(),
   /** Ours: versions of graphs whose own code names none. */
   perdure: z
-    .strictObject({ graphs: z.record(z.string(), z.strictObject({ version: graphVersion.optional() })).optional() })
+    .strictObject({
+      graphs: z.record(z.string(), z.strictObject({ version: graphVersion.optional() })).optional(),
+    })
     .optional(),
 });
 
@@ -53,10 +58,17 @@ export function readProject(file: string): Project {
     throw new ConfigError(`${file}: ${issue?.path.join('.') || 'the document'}: ${issue?.message}`, { file });
   }
   const graphs = Object.entries(parsed.data.graphs).map(([name, entry]) =>
-    graphSource(file, folder, name, typeof entry === 'string' ? entry : entry.path, parsed.data.perdure?.graphs?.[name]?.version),
+    graphSource(
+      file,
+      folder,
+      name,
+      typeof entry === 'string' ? entry : entry.path,
+      parsed.data.perdure?.graphs?.[name]?.version,
+    ),
   );
   for (const name of Object.keys(parsed.data.perdure?.graphs ?? {}))
-    if (!(name in parsed.data.graphs)) throw new ConfigError(`${file}: perdure.graphs.${name}: 'graphs' names no such graph.`, { file });
+    if (!(name in parsed.data.graphs))
+      throw new ConfigError(`${file}: perdure.graphs.${name}: 'graphs' names no such graph.`, { file });
   return { folder, file, graphs, env: readEnv(file, folder, parsed.data.env) };
 }
 
@@ -65,29 +77,49 @@ function parseJson(file: string): unknown {
   try {
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    throw new ConfigError(`${file} can't be read: ${error instanceof Error ? error.message : String(error)}`, { file }, { cause: error });
+    throw new ConfigError(
+      `${file} can't be read: ${error instanceof Error ? error.message : String(error)}`,
+      { file },
+      { cause: error },
+    );
   }
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new ConfigError(`${file} is not valid JSON: ${error instanceof Error ? error.message : String(error)}`, { file }, { cause: error });
+    throw new ConfigError(
+      `${file} is not valid JSON: ${error instanceof Error ? error.message : String(error)}`,
+      { file },
+      { cause: error },
+    );
   }
 }
 
-function graphSource(file: string, folder: string, name: string, path: string, version: string | undefined): GraphSource {
+function graphSource(
+  file: string,
+  folder: string,
+  name: string,
+  path: string,
+  version: string | undefined,
+): GraphSource {
   const checked = graphName.safeParse(name);
-  if (!checked.success) throw new ConfigError(`${file}: graphs.${name}: ${checked.error.issues[0]?.message}`, { file });
+  if (!checked.success)
+    throw new ConfigError(`${file}: graphs.${name}: ${checked.error.issues[0]?.message}`, { file });
   // A Windows path has a colon after its drive; the export comes after the last one.
   const colon = path.lastIndexOf(':');
   const [source, exportName] = colon > 1 ? [path.slice(0, colon), path.slice(colon + 1)] : [path, 'default'];
   if (source === '' || exportName === '')
     throw new ConfigError(`${file}: graphs.${name}: '${path}' is not ./file.ts:export`, { file });
   const absolute = isAbsolute(source) ? source : resolve(folder, source);
-  if (!existsSync(absolute)) throw new ConfigError(`${file}: graphs.${name}: there is no file ${absolute}`, { file });
+  if (!existsSync(absolute))
+    throw new ConfigError(`${file}: graphs.${name}: there is no file ${absolute}`, { file });
   return { name, file: absolute, exportName, version };
 }
 
-function readEnv(file: string, folder: string, env: string | Record<string, string> | undefined): Record<string, string> {
+function readEnv(
+  file: string,
+  folder: string,
+  env: string | Record<string, string> | undefined,
+): Record<string, string> {
   if (env === undefined) return {};
   if (typeof env !== 'string') return env;
   const path = resolve(folder, env);
@@ -99,7 +131,10 @@ function readEnv(file: string, folder: string, env: string | Record<string, stri
 export function parseDotEnv(text: string): Record<string, string> {
   const env: Record<string, string> = {};
   for (const line of text.split(/\r?\n/)) {
-    const match = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^#]*?))\s*(?:#.*)?$/.exec(line);
+    const match =
+      /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([^#]*?))\s*(?:#.*)?$/.exec(
+        line,
+      );
     if (!match?.[1]) continue;
     env[match[1]] = match[2]?.replace(/\\n/g, '\n').replace(/\\(.)/g, '$1') ?? match[3] ?? match[4] ?? '';
   }

@@ -1,7 +1,13 @@
 import { pathToFileURL } from 'node:url';
 import { register } from 'tsx/esm/api';
 import { GraphLoadError } from '../contracts/errors.ts';
-import { asCompiledGraph, defineGraph, isGraphDefinition, type CompiledGraph, type GraphDefinition } from './define-graph.ts';
+import {
+  asCompiledGraph,
+  defineGraph,
+  isGraphDefinition,
+  type CompiledGraph,
+  type GraphDefinition,
+} from './define-graph.ts';
 import { fingerprint, graphShape, type GraphShape } from './fingerprint.ts';
 import type { GraphSource } from './langgraph-json.ts';
 
@@ -26,7 +32,9 @@ export async function loadGraph(source: GraphSource): Promise<LoadedGraph> {
       );
     return withShape(value);
   }
-  const graph = asCompiledGraph(typeof value === 'function' ? await callFactory(source, value as GraphFactory) : value);
+  const graph = asCompiledGraph(
+    typeof value === 'function' ? await callFactory(source, value as GraphFactory) : value,
+  );
   if (!graph)
     throw new GraphLoadError(
       `${source.file}: export '${source.exportName}' is no LangGraph graph, no agent and no function that gives one.`,
@@ -41,7 +49,11 @@ async function callFactory(source: GraphSource, factory: GraphFactory): Promise<
   try {
     return await factory({ configurable: {} });
   } catch (error) {
-    throw new GraphLoadError(`${source.file}: the function '${source.exportName}' failed: ${text(error)}`, { file: source.file }, { cause: error });
+    throw new GraphLoadError(
+      `${source.file}: the function '${source.exportName}' failed: ${text(error)}`,
+      { file: source.file },
+      { cause: error },
+    );
   }
 }
 
@@ -63,16 +75,23 @@ async function exportedValue(source: GraphSource): Promise<unknown> {
   try {
     module = await importModule(source.file);
   } catch (error) {
-    throw new GraphLoadError(`${source.file} can't be loaded: ${text(error)}`, { file: source.file }, { cause: error });
+    throw new GraphLoadError(
+      `${source.file} can't be loaded: ${text(error)}`,
+      { file: source.file },
+      { cause: error },
+    );
   }
   // A CommonJS module's exports come as the default export.
   const holder = source.exportName in module ? module : unwrapDefault(module);
   if (source.exportName in holder) return holder[source.exportName];
   const names = Object.keys(holder).filter((name) => name !== '__esModule');
-  throw new GraphLoadError(`${source.file} exports no '${source.exportName}'; it has ${names.join(', ') || 'no exports'}.`, {
-    file: source.file,
-    exports: names,
-  });
+  throw new GraphLoadError(
+    `${source.file} exports no '${source.exportName}'; it has ${names.join(', ') || 'no exports'}.`,
+    {
+      file: source.file,
+      exports: names,
+    },
+  );
 }
 
 function unwrapDefault(module: Record<string, unknown>): Record<string, unknown> {

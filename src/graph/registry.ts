@@ -14,7 +14,10 @@ export class GraphRegistry {
     const ref = graphRef(graph.name, graph.version);
     const known = this.#graphs.get(ref);
     if (known && known.fingerprint !== graph.fingerprint)
-      throw new GraphChangedError(`Two different graphs call themselves ${ref}. Give one of them another version.`, { graph: ref });
+      throw new GraphChangedError(
+        `Two different graphs call themselves ${ref}. Give one of them another version.`,
+        { graph: ref },
+      );
     this.#graphs.set(ref, graph);
   }
 
@@ -26,10 +29,13 @@ export class GraphRegistry {
   get(name: string, version: string): LoadedGraph {
     const graph = this.#graphs.get(graphRef(name, version));
     if (!graph)
-      throw new UnknownGraphError(`This worker does not serve ${graphRef(name, version)}; it serves ${[...this.#graphs.keys()].join(', ') || 'no graph'}.`, {
-        graph: name,
-        version,
-      });
+      throw new UnknownGraphError(
+        `This worker does not serve ${graphRef(name, version)}; it serves ${[...this.#graphs.keys()].join(', ') || 'no graph'}.`,
+        {
+          graph: name,
+          version,
+        },
+      );
     return graph;
   }
 

@@ -11,7 +11,12 @@ export type StillAsked = (answer: CarriedAnswer) => Promise<boolean>;
  * once these were applied by an earlier attempt.
  * @throws PerdureError INTERRUPT_SUPERSEDED when the thread moved on before the answer's turn came.
  */
-export async function segmentInput(database: Database, tenant: string, run: ClaimedRun, stillAsked: StillAsked): Promise<unknown> {
+export async function segmentInput(
+  database: Database,
+  tenant: string,
+  run: ClaimedRun,
+  stillAsked: StillAsked,
+): Promise<unknown> {
   const moved = run.head_checkpoint_id !== run.base_checkpoint_id;
   if (run.kind === 'input') return moved ? null : run.input;
   if (run.kind === 'continue' || moved) return null;
@@ -26,7 +31,9 @@ export async function segmentInput(database: Database, tenant: string, run: Clai
   // A first attempt finds every question as it was asked; a later one must not answer the next question with it.
   const open = run.attempts === 1 ? current : await filterAsync(current, stillAsked);
   if (open.length === 0) return null;
-  return new Command({ resume: Object.fromEntries(open.map((answer) => [answer.interrupt_id, answer.answer])) });
+  return new Command({
+    resume: Object.fromEntries(open.map((answer) => [answer.interrupt_id, answer.answer])),
+  });
 }
 
 async function filterAsync<T>(items: T[], keep: (item: T) => Promise<boolean>): Promise<T[]> {

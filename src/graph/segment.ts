@@ -68,7 +68,12 @@ class Segment {
   /** An error of the machinery met inside a node, where the graph's own code may have swallowed it. */
   #broken: Error | undefined;
 
-  constructor(options: SegmentRunnerOptions, request: AdvanceRequest, control: SegmentControl, run: ClaimedRun) {
+  constructor(
+    options: SegmentRunnerOptions,
+    request: AdvanceRequest,
+    control: SegmentControl,
+    run: ClaimedRun,
+  ) {
     this.#options = options;
     this.#request = request;
     this.#control = control;
@@ -77,15 +82,18 @@ class Segment {
   }
 
   async advance(): Promise<AdvanceResult> {
-    if (this.#run.cancel_requested) return this.#finish({ status: 'cancelled', supersede: 'none' }, this.#run.head_checkpoint_id);
+    if (this.#run.cancel_requested)
+      return this.#finish({ status: 'cancelled', supersede: 'none' }, this.#run.head_checkpoint_id);
     const graph = this.#options.graphs.get(this.#request.graph, this.#request.version);
     const saver = this.#bind(graph);
-    const beat = () => this.#control.heartbeat({ run_id: this.#run.run_id, checkpoint_id: saver.head, step: this.#step });
+    const beat = () =>
+      this.#control.heartbeat({ run_id: this.#run.run_id, checkpoint_id: saver.head, step: this.#step });
     beat();
     const beating = setInterval(beat, HEARTBEAT_MS);
     try {
       const ended = await this.#execute(graph, saver);
-      if (ended === 'handed_over') return { outcome: ended, run_id: this.#run.run_id, more: true, waiting: false };
+      if (ended === 'handed_over')
+        return { outcome: ended, run_id: this.#run.run_id, more: true, waiting: false };
       faultPoint('segment:ending');
       const result = await this.#finish(ended, saver.head);
       faultPoint('segment:finished');
@@ -142,7 +150,12 @@ class Segment {
       if (this.#broken) throw this.#broken;
       if (!interrupted && this.#overLimit()) throw recursionError(this.#run);
       if (!interrupted) return { status: 'success', supersede: 'others' };
-      const { asked, next, unasked } = await askedInterrupts(this.#own(graph, saver), saver, this.#run.checkpoint_thread_id, saver.head ?? '');
+      const { asked, next, unasked } = await askedInterrupts(
+        this.#own(graph, saver),
+        saver,
+        this.#run.checkpoint_thread_id,
+        saver.head ?? '',
+      );
       // A stop after the last node leaves nothing to go on with.
       if (next.length === 0) return { status: 'success', supersede: 'others' };
       // Beside a task that asks, the drain stopped a subgraph: its work is not done.
@@ -159,7 +172,13 @@ class Segment {
 
   /** Whether an earlier attempt came to a static interrupt, and could not record it. */
   async #stoppedBefore(graph: LoadedGraph, saver: BoundSaver): Promise<boolean> {
-    const { attempts, head_checkpoint_id: head, base_checkpoint_id: base, checkpoint_thread_id: threadId, config } = this.#run;
+    const {
+      attempts,
+      head_checkpoint_id: head,
+      base_checkpoint_id: base,
+      checkpoint_thread_id: threadId,
+      config,
+    } = this.#run;
     return attempts > 1 && head !== base && stopsAtHead(graph.graph, saver, threadId, config);
   }
 
@@ -250,8 +269,18 @@ class Segment {
   }
 
   async #finish(ended: Ended, checkpointId: string | null): Promise<AdvanceResult> {
-    const end: SegmentEnd = { ...ended, run_id: this.#run.run_id, fence: this.#run.fence, checkpoint_id: checkpointId };
-    const { more } = await finishSegment(this.#options.database, this.#request.tenant_id, this.#request.thread_id, end);
+    const end: SegmentEnd = {
+      ...ended,
+      run_id: this.#run.run_id,
+      fence: this.#run.fence,
+      checkpoint_id: checkpointId,
+    };
+    const { more } = await finishSegment(
+      this.#options.database,
+      this.#request.tenant_id,
+      this.#request.thread_id,
+      end,
+    );
     return { outcome: ended.status, run_id: this.#run.run_id, more, waiting: ended.status === 'interrupted' };
   }
 }

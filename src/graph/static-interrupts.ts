@@ -14,7 +14,12 @@ const HIDDEN = 'langsmith:hidden';
  * attempt that follows one whose end was not recorded: LangGraph takes what goes on without new input for a person's
  * "go on", and would pass the stop.
  */
-export async function stopsAtHead(graph: CompiledGraph, saver: BoundSaver, threadId: string, config: RunConfig): Promise<boolean> {
+export async function stopsAtHead(
+  graph: CompiledGraph,
+  saver: BoundSaver,
+  threadId: string,
+  config: RunConfig,
+): Promise<boolean> {
   const before: Nodes = config.interrupt_before ?? graph.interruptBefore ?? [];
   const after: Nodes = config.interrupt_after ?? graph.interruptAfter ?? [];
   if (before.length === 0 && after.length === 0) return false;
@@ -37,6 +42,9 @@ function movedSinceStop(checkpoint: Checkpoint): boolean {
 
 /** Whether a task that is planned from the checkpoint is of one of the nodes. */
 function names(graph: CompiledGraph, checkpoint: Checkpoint, nodes: Nodes): boolean {
-  const hidden = (name: string) => (graph.nodes as Record<string, { tags?: string[] }>)[name]?.tags?.includes(HIDDEN) === true;
-  return nextNodesOf(graph)(checkpoint).some((name) => (nodes === '*' ? !hidden(name) : nodes.includes(name)));
+  const hidden = (name: string) =>
+    (graph.nodes as Record<string, { tags?: string[] }>)[name]?.tags?.includes(HIDDEN) === true;
+  return nextNodesOf(graph)(checkpoint).some((name) =>
+    nodes === '*' ? !hidden(name) : nodes.includes(name),
+  );
 }

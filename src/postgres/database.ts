@@ -36,9 +36,12 @@ export function quoteIdentifier(name: string): string {
 
 export function checkSchemaName(schema: string): string {
   if (schema === '' || schema.includes('\u0000') || Buffer.byteLength(schema) > MAX_NAME_BYTES)
-    throw new ConfigError(`PERDURE_SCHEMA: '${schema}' can't name a Postgres schema (1 to 63 bytes, no NUL).`);
+    throw new ConfigError(
+      `PERDURE_SCHEMA: '${schema}' can't name a Postgres schema (1 to 63 bytes, no NUL).`,
+    );
   // LangGraph's PostgresSaver puts the name between quotes without doubling those in it.
-  if (schema.includes('"')) throw new ConfigError(`PERDURE_SCHEMA: '${schema}' holds a double quote; choose a name without.`);
+  if (schema.includes('"'))
+    throw new ConfigError(`PERDURE_SCHEMA: '${schema}' holds a double quote; choose a name without.`);
   return schema;
 }
 

@@ -7,10 +7,20 @@ import { isPerdureError, StorageUnavailableError } from '../contracts/errors.ts'
  */
 const UNAVAILABLE_SQLSTATE = /^(08...|53...|57P0[1-5]|25006)$/;
 
-const UNAVAILABLE_NODE = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENOENT']);
+const UNAVAILABLE_NODE = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENOENT',
+]);
 
 /** What `pg` says, without a code, when a connection ends or can't be had in time. */
-const UNAVAILABLE_MESSAGE = /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable|Cannot use a pool after calling end/;
+const UNAVAILABLE_MESSAGE =
+  /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable|Cannot use a pool after calling end/;
 
 /** Whether the database could not be reached or went away, so that the same may work later. */
 export function isUnavailable(error: unknown): boolean {

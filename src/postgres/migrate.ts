@@ -13,9 +13,15 @@ export type MigrationReport = { schema: string; applied: string[]; present: stri
 
 /** Where migrations/ lies, seen from src/postgres and from dist/src/postgres. */
 function migrationsFolder(): string {
-  const candidates = ['../../migrations/', '../../../migrations/'].map((path) => new URL(path, import.meta.url));
+  const candidates = ['../../migrations/', '../../../migrations/'].map(
+    (path) => new URL(path, import.meta.url),
+  );
   const found = candidates.find((url) => existsSync(url));
-  if (!found) throw new PerdureError('MIGRATIONS_MISSING', 'The folder migrations/ is missing from this installation of perdure.');
+  if (!found)
+    throw new PerdureError(
+      'MIGRATIONS_MISSING',
+      'The folder migrations/ is missing from this installation of perdure.',
+    );
   return fileURLToPath(found);
 }
 
@@ -25,7 +31,11 @@ export async function readMigrations(): Promise<Migration[]> {
   return Promise.all(
     names.map(async (name) => {
       const sql = await readFile(`${folder}/${name}`, 'utf8');
-      return { name: name.replace(/\.sql$/, ''), sql, checksum: createHash('sha256').update(sql).digest('hex') };
+      return {
+        name: name.replace(/\.sql$/, ''),
+        sql,
+        checksum: createHash('sha256').update(sql).digest('hex'),
+      };
     }),
   );
 }
@@ -59,7 +69,11 @@ export async function migrate(database: Database): Promise<MigrationReport> {
   }
 }
 
-async function applyAll(client: pg.PoolClient, database: Database, migrations: Migration[]): Promise<MigrationReport> {
+async function applyAll(
+  client: pg.PoolClient,
+  database: Database,
+  migrations: Migration[],
+): Promise<MigrationReport> {
   const known = database.table('perdure_migrations');
   // Eight processes that do this at once would trip over each other: we hold the lock here.
   await client.query(`CREATE SCHEMA IF NOT EXISTS ${quoteIdentifier(database.schema)}`);
@@ -67,7 +81,9 @@ async function applyAll(client: pg.PoolClient, database: Database, migrations: M
     `CREATE TABLE IF NOT EXISTS ${known} (name text PRIMARY KEY, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`,
   );
   await new PostgresSaver(database.pool, undefined, { schema: database.schema }).setup();
-  const { rows } = await client.query<{ name: string; checksum: string }>(`SELECT name, checksum FROM ${known}`);
+  const { rows } = await client.query<{ name: string; checksum: string }>(
+    `SELECT name, checksum FROM ${known}`,
+  );
   const present = new Map(rows.map((row) => [row.name, row.checksum]));
   const applied: string[] = [];
   for (const migration of migrations) {
@@ -87,12 +103,20 @@ async function applyAll(client: pg.PoolClient, database: Database, migrations: M
   return { schema: database.schema, applied, present: [...present.keys()].sort() };
 }
 
-async function applyOne(client: pg.PoolClient, database: Database, known: string, migration: Migration): Promise<void> {
+async function applyOne(
+  client: pg.PoolClient,
+  database: Database,
+  known: string,
+  migration: Migration,
+): Promise<void> {
   await client.query('BEGIN');
   try {
     await client.query(`SET LOCAL search_path TO ${quoteIdentifier(database.schema)}`);
     await client.query(migration.sql);
-    await client.query(`INSERT INTO ${known} (name, checksum) VALUES ($1, $2)`, [migration.name, migration.checksum]);
+    await client.query(`INSERT INTO ${known} (name, checksum) VALUES ($1, $2)`, [
+      migration.name,
+      migration.checksum,
+    ]);
     await client.query('COMMIT');
   } catch (error) {
     await client.query('ROLLBACK');

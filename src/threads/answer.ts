@@ -51,7 +51,11 @@ export async function answerInterrupt(database: Database, tenant: string, answer
     const row = await findInterrupt(client, database, tenant, answer);
     const repeated = repeatedAnswer(row, answer);
     if (repeated !== undefined)
-      return { ...recorded(repeated, answer.thread_id, thread), interrupt_id: row.interrupt_id, repeated: true };
+      return {
+        ...recorded(repeated, answer.thread_id, thread),
+        interrupt_id: row.interrupt_id,
+        repeated: true,
+      };
     const run = await insertRun(client, database, {
       tenant,
       thread: answer.thread_id,
@@ -95,7 +99,12 @@ function repeatedAnswer(row: InterruptRow, answer: Answer): string | undefined {
   );
 }
 
-async function findInterrupt(client: pg.PoolClient, database: Database, tenant: string, answer: Answer): Promise<InterruptRow> {
+async function findInterrupt(
+  client: pg.PoolClient,
+  database: Database,
+  tenant: string,
+  answer: Answer,
+): Promise<InterruptRow> {
   const { rows } = await client.query<InterruptRow>(
     `SELECT interrupt_id, kind, status, run_id, answer, answered_by, answered_at, answer_run_id, operation_id
      FROM ${database.table('interrupts')}
@@ -117,12 +126,21 @@ async function findInterrupt(client: pg.PoolClient, database: Database, tenant: 
   if (pending.length > 1) throw new AmbiguousInterruptError(answer.thread_id, ids);
   // None waits: of two who answer at once, the second means the question that the thread's newest run has answered.
   const meant = pending[0] ?? rows[0];
-  if (!meant) throw new UnknownInterruptError(`Thread '${answer.thread_id}' waits for no answer.`, { thread_id: answer.thread_id, pending: [] });
+  if (!meant)
+    throw new UnknownInterruptError(`Thread '${answer.thread_id}' waits for no answer.`, {
+      thread_id: answer.thread_id,
+      pending: [],
+    });
   return meant;
 }
 
 /** An answer's run goes on under the settings of the run that asked. */
-async function configOf(client: pg.PoolClient, database: Database, tenant: string, run: string): Promise<unknown> {
+async function configOf(
+  client: pg.PoolClient,
+  database: Database,
+  tenant: string,
+  run: string,
+): Promise<unknown> {
   const { rows } = await client.query<{ config: unknown }>(
     `SELECT config FROM ${database.table('runs')} WHERE tenant_id = $1 AND run_id = $2`,
     [tenant, run],
@@ -134,7 +152,12 @@ async function configOf(client: pg.PoolClient, database: Database, tenant: strin
  * Queues a run that goes on from where the thread stopped by a static interrupt (`interruptBefore`, `interruptAfter`).
  * @throws InvalidInputError when the thread is not stopped there, or waits for an answer.
  */
-export async function continueThread(database: Database, tenant: string, threadId: string, actor: string): Promise<RecordedRun> {
+export async function continueThread(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  actor: string,
+): Promise<RecordedRun> {
   return database.transaction(async (client) => {
     const thread = await lockThread(client, database, tenant, threadId);
     const { rows } = await client.query<{ pending: string[] | null; config: unknown; asked: number }>(
@@ -145,10 +168,22 @@ export async function continueThread(database: Database, tenant: string, threadI
     );
     const pending = rows[0]?.pending ?? [];
     if (pending.length > 0)
-      throw new InvalidInputError(`Thread '${threadId}' waits for an answer: give --value for ${pending.join(', ')}.`, { thread_id: threadId, pending });
+      throw new InvalidInputError(
+        `Thread '${threadId}' waits for an answer: give --value for ${pending.join(', ')}.`,
+        { thread_id: threadId, pending },
+      );
     if (thread.status !== 'interrupted')
-      throw new InvalidInputError(`Thread '${threadId}' is ${thread.status}: there is nothing to go on with.`, { thread_id: threadId });
-    const run = await insertRun(client, database, { tenant, thread: threadId, kind: 'continue', actor, config: rows[0]?.config ?? {} });
+      throw new InvalidInputError(
+        `Thread '${threadId}' is ${thread.status}: there is nothing to go on with.`,
+        { thread_id: threadId },
+      );
+    const run = await insertRun(client, database, {
+      tenant,
+      thread: threadId,
+      kind: 'continue',
+      actor,
+      config: rows[0]?.config ?? {},
+    });
     return recorded(run, threadId, thread);
   });
 }

@@ -15,7 +15,11 @@ export type GraphVersionRecord = {
  * Records a graph's version, once.
  * @throws GraphChangedError when that version is recorded with another fingerprint.
  */
-export async function registerGraphVersion(database: Database, tenant: string, record: GraphVersionRecord): Promise<void> {
+export async function registerGraphVersion(
+  database: Database,
+  tenant: string,
+  record: GraphVersionRecord,
+): Promise<void> {
   const { rows } = await database.query<{ fingerprint: string }>(
     `WITH put AS (
        INSERT INTO ${database.table('graph_versions')} (tenant_id, graph, version, fingerprint, shape, output_channels)
@@ -23,7 +27,14 @@ export async function registerGraphVersion(database: Database, tenant: string, r
      )
      SELECT fingerprint FROM put UNION ALL
      SELECT fingerprint FROM ${database.table('graph_versions')} WHERE tenant_id = $1 AND graph = $2 AND version = $3`,
-    [tenant, record.graph, record.version, record.fingerprint, JSON.stringify(record.shape), JSON.stringify(record.output_channels)],
+    [
+      tenant,
+      record.graph,
+      record.version,
+      record.fingerprint,
+      JSON.stringify(record.shape),
+      JSON.stringify(record.output_channels),
+    ],
   );
   const known = rows[0]?.fingerprint;
   if (known !== undefined && known !== record.fingerprint)

@@ -19,7 +19,11 @@ export type RecordedRun = { run_id: string; thread_id: string; graph: string; ve
  * queued behind those that are there. Nothing is run yet: see wake() of the client.
  * @throws InvalidInputError | UnknownGraphError | VersionMismatchError | ThreadBusyError | ThreadDeletedError
  */
-export async function requestRun(database: Database, tenant: string, request: RunRequest): Promise<RecordedRun> {
+export async function requestRun(
+  database: Database,
+  tenant: string,
+  request: RunRequest,
+): Promise<RecordedRun> {
   const parsed = runRequest.safeParse(request);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
@@ -78,7 +82,12 @@ async function whyRefused(
   graph: string,
   version: string | undefined,
 ): Promise<Error> {
-  const { rows } = await database.query<{ graph: string; version: string; deleted: boolean; busy_with: string | null }>(
+  const { rows } = await database.query<{
+    graph: string;
+    version: string;
+    deleted: boolean;
+    busy_with: string | null;
+  }>(
     `SELECT graph, version, deleted_at IS NOT NULL AS deleted,
        (SELECT run_id FROM ${database.table('runs')} r WHERE r.tenant_id = t.tenant_id AND r.thread_id = t.thread_id
           AND r.status IN ('pending', 'running') ORDER BY sequence LIMIT 1) AS busy_with

@@ -37,7 +37,11 @@ export type CarriedAnswer = {
  * Takes the thread's oldest unfinished run in hand and raises the fence, so that every earlier attempt is shut out
  * from this moment on. Undefined when nothing waits, or the thread was deleted.
  */
-export async function beginSegment(database: Database, tenant: string, threadId: string): Promise<ClaimedRun | undefined> {
+export async function beginSegment(
+  database: Database,
+  tenant: string,
+  threadId: string,
+): Promise<ClaimedRun | undefined> {
   const { rows } = await database.query<Omit<ClaimedRun, 'fence'> & { fence: string }>(
     `WITH next AS (
        SELECT run_id FROM ${database.table('runs')}
@@ -67,7 +71,11 @@ export async function beginSegment(database: Database, tenant: string, threadId:
   return row && { ...row, fence: Number(row.fence) };
 }
 
-export async function carriedAnswers(database: Database, tenant: string, runId: string): Promise<CarriedAnswer[]> {
+export async function carriedAnswers(
+  database: Database,
+  tenant: string,
+  runId: string,
+): Promise<CarriedAnswer[]> {
   const { rows } = await database.query<CarriedAnswer>(
     `SELECT interrupt_id, answer, checkpoint_id, origin_ns, origin_checkpoint_id, origin_task_id
      FROM ${database.table('interrupts')} WHERE tenant_id = $1 AND answer_run_id = $2 ORDER BY sequence`,
@@ -108,7 +116,12 @@ export type SegmentEnd = {
  * @returns whether further runs wait.
  * @throws StaleFenceError when a newer attempt holds the thread.
  */
-export async function finishSegment(database: Database, tenant: string, threadId: string, end: SegmentEnd): Promise<{ more: boolean }> {
+export async function finishSegment(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  end: SegmentEnd,
+): Promise<{ more: boolean }> {
   const { rows } = await database.query<{ unfinished: number }>(
     `WITH held AS (
        SELECT thread_id FROM ${database.table('threads')}
@@ -158,7 +171,12 @@ export async function finishSegment(database: Database, tenant: string, threadId
 }
 
 /** Tells a repeat of what was recorded already from an attempt that was overtaken. */
-async function moreAfter(database: Database, tenant: string, threadId: string, end: SegmentEnd): Promise<boolean> {
+async function moreAfter(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  end: SegmentEnd,
+): Promise<boolean> {
   const { rows } = await database.query<{ status: string; fence: string; unfinished_runs: number }>(
     `SELECT r.status, t.fence, t.unfinished_runs FROM ${database.table('runs')} r
      JOIN ${database.table('threads')} t USING (tenant_id, thread_id) WHERE r.tenant_id = $1 AND r.run_id = $2`,

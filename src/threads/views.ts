@@ -13,7 +13,12 @@ const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, va
   ${iso('answered_at')} AS answered_at, ${iso('created_at')} AS created_at`;
 
 /** A run with what is needed to show its end. */
-export type RunRow = RunView & { checkpoint_id: string | null; next: string[] | null; checkpoint_thread_id: string; output_channels: JsonValue };
+export type RunRow = RunView & {
+  checkpoint_id: string | null;
+  next: string[] | null;
+  checkpoint_thread_id: string;
+  output_channels: JsonValue;
+};
 
 /** @throws UnknownRunError */
 export async function readRun(database: Database, tenant: string, runId: string): Promise<RunRow> {
@@ -30,7 +35,12 @@ export async function readRun(database: Database, tenant: string, runId: string)
   return row;
 }
 
-export async function listRuns(database: Database, tenant: string, threadId: string, limit: number): Promise<RunView[]> {
+export async function listRuns(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  limit: number,
+): Promise<RunView[]> {
   const { rows } = await database.query<RunView>(
     `SELECT ${RUN_COLUMNS} FROM ${database.table('runs')} r JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
      WHERE r.tenant_id = $1 AND r.thread_id = $2 ORDER BY r.sequence DESC LIMIT $3`,
@@ -39,7 +49,9 @@ export async function listRuns(database: Database, tenant: string, threadId: str
   return rows;
 }
 
-const THREAD_SELECT = (database: Database) => `SELECT thread_id, graph, version, status, ${iso('created_at')} AS created_at,
+const THREAD_SELECT = (
+  database: Database,
+) => `SELECT thread_id, graph, version, status, ${iso('created_at')} AS created_at,
   ${iso('updated_at')} AS updated_at, unfinished_runs,
   (SELECT count(*)::int FROM ${database.table('interrupts')} i
    WHERE i.tenant_id = t.tenant_id AND i.thread_id = t.thread_id AND i.status = 'pending') AS pending_interrupts
@@ -47,7 +59,10 @@ const THREAD_SELECT = (database: Database) => `SELECT thread_id, graph, version,
 
 /** @throws UnknownThreadError also for a deleted one */
 export async function readThread(database: Database, tenant: string, threadId: string): Promise<ThreadView> {
-  const { rows } = await database.query<ThreadView>(`${THREAD_SELECT(database)} AND thread_id = $2`, [tenant, threadId]);
+  const { rows } = await database.query<ThreadView>(`${THREAD_SELECT(database)} AND thread_id = $2`, [
+    tenant,
+    threadId,
+  ]);
   const row = rows[0];
   if (!row) throw new UnknownThreadError(threadId);
   return row;
@@ -56,7 +71,11 @@ export async function readThread(database: Database, tenant: string, threadId: s
 export type ThreadFilter = { status?: string; graph?: string; limit: number };
 
 /** Newest change first. */
-export async function listThreads(database: Database, tenant: string, filter: ThreadFilter): Promise<ThreadView[]> {
+export async function listThreads(
+  database: Database,
+  tenant: string,
+  filter: ThreadFilter,
+): Promise<ThreadView[]> {
   const { rows } = await database.query<ThreadView>(
     `${THREAD_SELECT(database)} AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR graph = $3)
      ORDER BY updated_at DESC, thread_id LIMIT $4`,
@@ -65,10 +84,19 @@ export async function listThreads(database: Database, tenant: string, filter: Th
   return rows;
 }
 
-export type InterruptFilter = { thread_id?: string; run_id?: string; status?: InterruptView['status']; limit: number };
+export type InterruptFilter = {
+  thread_id?: string;
+  run_id?: string;
+  status?: InterruptView['status'];
+  limit: number;
+};
 
 /** In the order in which they were asked. */
-export async function listInterrupts(database: Database, tenant: string, filter: InterruptFilter): Promise<InterruptView[]> {
+export async function listInterrupts(
+  database: Database,
+  tenant: string,
+  filter: InterruptFilter,
+): Promise<InterruptView[]> {
   const { rows } = await database.query<InterruptView>(
     `SELECT ${INTERRUPT_COLUMNS} FROM ${database.table('interrupts')}
      WHERE tenant_id = $1 AND ($2::text IS NULL OR thread_id = $2) AND ($3::uuid IS NULL OR run_id = $3)

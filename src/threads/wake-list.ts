@@ -7,7 +7,11 @@ export const SWEEP_AFTER_MS = 1_000;
 export const SWEEP_AGAIN_MS = 30_000;
 export const SWEEP_MAX_MS = 3_600_000;
 
-export type UnfinishedRun = RecordedRun & { tenant_id: string; signals: number; status: 'pending' | 'running' };
+export type UnfinishedRun = RecordedRun & {
+  tenant_id: string;
+  signals: number;
+  status: 'pending' | 'running';
+};
 
 export async function markSignalled(database: Database, tenant: string, runId: string): Promise<void> {
   await database.query(

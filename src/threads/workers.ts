@@ -1,6 +1,11 @@
 import type { Database } from '../postgres/database.ts';
 
-export type WorkerRecord = { worker_id: string; host: string; pid: number; serves: { graph: string; version: string; task_queue: string }[] };
+export type WorkerRecord = {
+  worker_id: string;
+  host: string;
+  pid: number;
+  serves: { graph: string; version: string; task_queue: string }[];
+};
 
 /** Writes or renews the worker's sign of life, and forgets workers that gave none for a day. */
 export async function reportWorker(database: Database, tenant: string, worker: WorkerRecord): Promise<void> {
@@ -15,5 +20,8 @@ export async function reportWorker(database: Database, tenant: string, worker: W
 }
 
 export async function forgetWorker(database: Database, tenant: string, workerId: string): Promise<void> {
-  await database.query(`DELETE FROM ${database.table('workers')} WHERE tenant_id = $1 AND worker_id = $2`, [tenant, workerId]);
+  await database.query(`DELETE FROM ${database.table('workers')} WHERE tenant_id = $1 AND worker_id = $2`, [
+    tenant,
+    workerId,
+  ]);
 }

@@ -83,7 +83,10 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
 }
 
 /** Undefined when the segment was cancelled before it could say how it ended: the next one finds that out. */
-async function advance(scope: CancellationScope, args: ThreadWorkflowArgs): Promise<AdvanceResult | undefined> {
+async function advance(
+  scope: CancellationScope,
+  args: ThreadWorkflowArgs,
+): Promise<AdvanceResult | undefined> {
   const { tenant_id, thread_id, graph, version } = args;
   try {
     return await scope.run(() => advanceThread({ tenant_id, thread_id, graph, version }));

@@ -11,7 +11,12 @@ export type RefusedWrites = {
  * server does that shuts down: the statement is rolled back and the connection's error is what it would be then.
  * @param times how many statements are refused. Default 1.
  */
-export async function refuseWrites(database: Database, table: string, condition: string, times = 1): Promise<RefusedWrites> {
+export async function refuseWrites(
+  database: Database,
+  table: string,
+  condition: string,
+  times = 1,
+): Promise<RefusedWrites> {
   const name = `fault_${Math.random().toString(36).slice(2)}`;
   const at = (what: string) => database.table(what);
   // A sequence keeps its number when the transaction around it is rolled back.

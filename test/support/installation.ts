@@ -20,7 +20,10 @@ export type Installation = {
   temporal: Client;
   /** Registers graphs, as a worker would, without serving them. */
   register(graphs: TestGraphs): Promise<void>;
-  startWorker(graphs: TestGraphs, options?: { segmentBudgetMs?: number; maxCachedWorkflows?: number }): Promise<ThreadWorker>;
+  startWorker(
+    graphs: TestGraphs,
+    options?: { segmentBudgetMs?: number; maxCachedWorkflows?: number },
+  ): Promise<ThreadWorker>;
   /** Stops every worker, closes connections and drops the schema. */
   close(): Promise<void>;
 };

@@ -65,14 +65,17 @@ export function ending(result: RunResult): Ending {
   return {
     status: result.status,
     ...(result.values === undefined ? {} : { values: result.values }),
-    ...(result.status === 'interrupted' ? { asked: (result.interrupts ?? []).map(({ value }) => value) } : {}),
+    ...(result.status === 'interrupted'
+      ? { asked: (result.interrupts ?? []).map(({ value }) => value) }
+      : {}),
     ...(result.error ? { error: { name: result.error.name, message: result.error.message } } : {}),
   };
 }
 
 /** What invoke() gives: the values, and with them what is asked. */
 function parted(output: unknown): { asked: { id: string; value: unknown }[] | undefined; values: JsonValue } {
-  if (typeof output !== 'object' || output === null || !('__interrupt__' in output)) return { asked: undefined, values: jsonView(output) };
+  if (typeof output !== 'object' || output === null || !('__interrupt__' in output))
+    return { asked: undefined, values: jsonView(output) };
   const { __interrupt__: asked, ...values } = output;
   return { asked: asked as { id: string; value: unknown }[], values: jsonView(values) };
 }

@@ -12,7 +12,9 @@ export async function tableContents(database: Database): Promise<Record<string, 
   const contents: Record<string, string[]> = {};
   for (const { name } of tables) {
     if (ALIVE.has(name)) continue;
-    const { rows } = await database.query<{ row: string }>(`SELECT t::text AS row FROM ${database.table(name)} t ORDER BY 1`);
+    const { rows } = await database.query<{ row: string }>(
+      `SELECT t::text AS row FROM ${database.table(name)} t ORDER BY 1`,
+    );
     contents[name] = rows.map(({ row }) => row);
   }
   return contents;
