@@ -21,8 +21,8 @@ export function startSweeper(options: { database: Database; temporal: Client; lo
     if (stopped) return;
     timer = setTimeout(() => {
       round = sweep(options)
-        .catch((error: Error) =>
-          options.logger.warn({ error: error.message }, 'a sweep failed; it will be tried again'),
+        .catch((error: unknown) =>
+          options.logger.warn({ error: String(error) }, 'a sweep failed; it will be tried again'),
         )
         .finally(next);
     }, SWEEP_MS);

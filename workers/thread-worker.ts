@@ -119,23 +119,25 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       reportWorker(database, tenant, { worker_id: id, host: hostname(), pid: process.pid, serves });
     await report();
     const alive = setInterval(() => {
-      report().catch((error: Error) => logger.warn({ error: error.message }, 'could not report as alive'));
+      report().catch((error: unknown) => logger.warn({ error: String(error) }, 'could not report as alive'));
     }, SIGN_OF_LIFE_MS);
     const sweeper = startSweeper({
       database,
       temporal: new Client({ connection: connections.client, namespace: options.temporal.namespace }),
       logger,
     });
-    const running = Promise.all(workers.map((worker) => worker.run()));
-    const ended = running
-      .then(() => undefined)
-      .finally(async () => {
+    const runToTheEnd = async () => {
+      try {
+        await Promise.all(workers.map((worker) => worker.run()));
+      } finally {
         clearInterval(alive);
         restoreFetch();
         await sweeper.stop();
         await forgetWorker(database, tenant, id).catch(() => undefined);
         await close();
-      });
+      }
+    };
+    const ended = runToTheEnd();
     let stopping = false;
     return {
       id,

@@ -214,7 +214,7 @@ export class PerdureClient {
     const parsed = parseResolution(resolution);
     const pending = await this.#questionOf(operationId);
     if (pending) {
-      const answered = await this.answer(pending.thread_id, parsed as JsonValue, {
+      const answered = await this.answer(pending.thread_id, parsed, {
         interruptId: pending.interrupt_id,
         actor,
       });

@@ -6,6 +6,22 @@ import { graphName, graphVersion } from '../contracts/ids.ts';
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the only type that every compiled graph fits
 export type CompiledGraph = Pregel<any, any>;
 
+/** What of a compiled graph's insides perdure reads. Public fields, but typed by LangGraph as anything. */
+export type GraphParts = {
+  nodes: Record<string, { triggers: string[]; subgraphs?: unknown[]; bound?: unknown }>;
+  channels: Record<string, { lc_graph_name?: string }>;
+  /** The StateGraph it was compiled from; a functional graph has none. */
+  builder?: {
+    edges?: Set<[string, string]>;
+    waitingEdges?: Set<[string[], string]>;
+    branches?: Record<string, Record<string, { ends?: Record<string, string> }>>;
+  };
+};
+
+export function partsOf(graph: CompiledGraph): GraphParts {
+  return graph;
+}
+
 export type DefineGraphOptions = {
   /** Letters, digits, `.`, `_`, `-`; at most 100. */
   name: string;
@@ -57,11 +73,15 @@ export function asCompiledGraph(value: unknown): CompiledGraph | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (isCompiled(value)) return value;
   if ('graph' in value && isCompiled(value.graph)) return value.graph;
-  if ('compile' in value && typeof value.compile === 'function') {
-    const compiled: unknown = value.compile();
+  if (isBuilder(value)) {
+    const compiled = value.compile();
     return isCompiled(compiled) ? compiled : undefined;
   }
   return undefined;
+}
+
+function isBuilder(value: object): value is { compile(): unknown } {
+  return 'compile' in value && typeof value.compile === 'function';
 }
 
 function isCompiled(value: unknown): value is CompiledGraph {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { JsonValue } from '../contracts/json.ts';
-import type { CompiledGraph } from './define-graph.ts';
+import { partsOf, type CompiledGraph, type GraphParts } from './define-graph.ts';
 
 /** What of a graph decides whether a waiting thread can go on with it: nodes, edges and channels, subgraphs too. */
 export type GraphShape = {
@@ -14,40 +14,31 @@ const MAX_DEPTH = 20;
 
 /** Sorted throughout, so that equal graphs give equal JSON. Bodies of nodes are not in it. */
 export function graphShape(graph: CompiledGraph, depth = 0): GraphShape {
-  const nodes = Object.entries<{ triggers: string[]; subgraphs?: unknown[]; bound?: unknown }>(graph.nodes)
+  const parts = partsOf(graph);
+  const nodes = Object.entries(parts.nodes)
     .sort(byKey)
     .map(([name, node]) => {
-      const inner =
-        depth < MAX_DEPTH ? [...(node.subgraphs ?? []), node.bound].find(isCompiledGraph) : undefined;
-      return [
-        name,
-        { triggers: [...node.triggers].sort(), ...(inner ? { subgraph: graphShape(inner, depth + 1) } : {}) },
-      ] as const;
+      const inner = depth < MAX_DEPTH ? [...(node.subgraphs ?? []), node.bound].find(isCompiledGraph) : undefined;
+      const subgraph = inner ? { subgraph: graphShape(inner, depth + 1) } : {};
+      return [name, { triggers: node.triggers.toSorted(byText), ...subgraph }] as const;
     });
-  const channels = Object.entries<{ lc_graph_name?: string }>(graph.channels)
+  const channels = Object.entries(parts.channels)
     .sort(byKey)
     .map(([name, channel]) => [name, channel.lc_graph_name ?? 'unknown'] as const);
-  return { nodes: Object.fromEntries(nodes), edges: edgesOf(graph), channels: Object.fromEntries(channels) };
+  return { nodes: Object.fromEntries(nodes), edges: edgesOf(parts), channels: Object.fromEntries(channels) };
 }
 
 /** Static and conditional edges of a StateGraph; a functional graph has none beyond its triggers. */
-function edgesOf(graph: CompiledGraph): string[] {
-  const builder: unknown = 'builder' in graph ? graph.builder : undefined;
-  if (typeof builder !== 'object' || builder === null) return [];
+function edgesOf({ builder }: GraphParts): string[] {
   const edges: string[] = [];
-  if ('edges' in builder && builder.edges instanceof Set)
-    for (const [from, to] of builder.edges) edges.push(`${from} -> ${to}`);
-  if ('waitingEdges' in builder && builder.waitingEdges instanceof Set)
-    for (const [from, to] of builder.waitingEdges) edges.push(`${[...from].sort().join(' & ')} -> ${to}`);
-  if ('branches' in builder && typeof builder.branches === 'object' && builder.branches !== null)
-    for (const [from, branches] of Object.entries(builder.branches))
-      for (const [name, branch] of Object.entries<{ ends?: Record<string, string> }>(branches))
-        edges.push(
-          `${from} -?${name}-> ${Object.values(branch.ends ?? { any: '*' })
-            .sort()
-            .join(' | ')}`,
-        );
-  return edges.sort();
+  for (const [from, to] of builder?.edges ?? []) edges.push(`${from} -> ${to}`);
+  for (const [from, to] of builder?.waitingEdges ?? []) edges.push(`${from.toSorted(byText).join(' & ')} -> ${to}`);
+  for (const [from, branches] of Object.entries(builder?.branches ?? {}))
+    for (const [name, branch] of Object.entries(branches)) {
+      const ends = Object.values(branch.ends ?? { any: '*' }).toSorted(byText);
+      edges.push(`${from} -?${name}-> ${ends.join(' | ')}`);
+    }
+  return edges.sort(byText);
 }
 
 function isCompiledGraph(value: unknown): value is CompiledGraph {
@@ -57,7 +48,12 @@ function isCompiledGraph(value: unknown): value is CompiledGraph {
 }
 
 function byKey(a: [string, unknown], b: [string, unknown]): number {
-  return a[0] < b[0] ? -1 : 1;
+  return byText(a[0], b[0]);
+}
+
+/** By UTF-16 units, the same on every machine. */
+function byText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
 }
 
 /** Sixteen hex digits of SHA-256 over the shape. */

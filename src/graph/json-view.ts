@@ -14,7 +14,9 @@ function view(value: unknown, above: Set<object>): JsonValue {
   if (value === null || value === undefined) return null;
   if (typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : String(value);
-  if (typeof value !== 'object') return String(value);
+  if (typeof value === 'bigint' || typeof value === 'symbol') return value.toString();
+  if (typeof value === 'function') return `[function ${value.name}]`;
+  if (typeof value !== 'object') return null;
   if (above.has(value)) return '[cycle]';
   above.add(value);
   try {

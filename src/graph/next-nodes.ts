@@ -1,5 +1,5 @@
 import type { Checkpoint } from '@langchain/langgraph-checkpoint';
-import type { CompiledGraph } from './define-graph.ts';
+import { partsOf, type CompiledGraph } from './define-graph.ts';
 
 const TASKS_CHANNEL = '__pregel_tasks';
 
@@ -8,7 +8,7 @@ const TASKS_CHANNEL = '__pregel_tasks';
  * node with a trigger channel that holds a value newer than the node has seen.
  */
 export function nextNodesOf(graph: CompiledGraph): (checkpoint: Checkpoint) => string[] {
-  const nodes = Object.entries<{ triggers: string[] }>(graph.nodes);
+  const nodes = Object.entries(partsOf(graph).nodes);
   return (checkpoint) => {
     const values = checkpoint.channel_values;
     const versions = checkpoint.channel_versions;

@@ -184,7 +184,7 @@ class Segment {
 
   /** The user's graph with this attempt's saver in place of its own; the original is not touched. */
   #own(graph: LoadedGraph, saver: BoundSaver): LoadedGraph['graph'] {
-    const own = graph.graph.withConfig({}) as LoadedGraph['graph'];
+    const own: LoadedGraph['graph'] = graph.graph.withConfig({});
     own.checkpointer = saver;
     return own;
   }

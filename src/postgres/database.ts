@@ -88,8 +88,8 @@ async function transaction<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Pr
     return result;
   } catch (error) {
     const mapped = storageError(error);
-    await client.query('ROLLBACK').catch((rollbackError: Error) => {
-      broken = rollbackError;
+    await client.query('ROLLBACK').catch((rollbackError: unknown) => {
+      broken = rollbackError instanceof Error ? rollbackError : new Error(String(rollbackError));
     });
     throw mapped;
   } finally {

@@ -103,9 +103,8 @@ async function tellTheStory(client: PerdureClient, payments: Payments, start: St
   const third = await begin(start, 'operation:effect-done');
   story.killed(`${await third.ended}: worker ${third.pid} was killed after the payment, before its record`);
   story.books(await payments.books(), ORDER);
-  const [refund] = (await client.operations({ threadId: run.thread_id })).filter((one) =>
-    one.tool.includes('refund'),
-  );
+  const operations = await client.operations({ threadId: run.thread_id });
+  const refund = operations.find((one) => one.tool.includes('refund'));
   story.event(
     `perdure's ledger says of ${refund?.operation_id ?? 'the refund'}: ${refund?.status ?? 'nothing'}`,
   );
@@ -172,7 +171,7 @@ async function startServers(): Promise<{ databaseUrl: string; temporalAddress: s
     onProgress: (line) => story.event(line),
   });
   const ranBefore =
-    before !== undefined && (before.postgres?.alive === true || before.temporal?.alive === true);
+    before?.postgres?.alive ?? before?.temporal?.alive ?? false;
   if (!ranBefore) cleanUps.push(() => down({ home: config.home }));
   return servers;
 }
@@ -182,7 +181,7 @@ function textOf(reply: unknown): string {
 }
 
 async function cleanUp(): Promise<void> {
-  for (const step of cleanUps.reverse())
+  for (const step of cleanUps.toReversed())
     await step().catch((error: unknown) => process.stderr.write(`${String(error)}\n`));
   cleanUps.length = 0;
 }
