@@ -61,7 +61,9 @@ async function main(): Promise<void> {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)
     process.once(signal, () => {
       logger.info({ signal }, 'stopping');
-      worker.stop().catch((error: unknown) => logger.error({ error: String(error) }, 'could not stop cleanly'));
+      worker
+        .stop()
+        .catch((error: unknown) => logger.error({ error: String(error) }, 'could not stop cleanly'));
     });
   const serves = graphs.map(({ name, version }) => ({ graph: name, version }));
   process.stdout.write(

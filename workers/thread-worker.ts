@@ -108,13 +108,11 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       ),
     );
     const restoreFetch = installOperationFetch();
-    const serves = graphs
-      .all()
-      .map(({ name, version }) => ({
-        graph: name,
-        version,
-        task_queue: graphTaskQueue(schema, name, version),
-      }));
+    const serves = graphs.all().map(({ name, version }) => ({
+      graph: name,
+      version,
+      task_queue: graphTaskQueue(schema, name, version),
+    }));
     const report = () =>
       reportWorker(database, tenant, { worker_id: id, host: hostname(), pid: process.pid, serves });
     await report();

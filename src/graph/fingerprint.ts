@@ -18,7 +18,8 @@ export function graphShape(graph: CompiledGraph, depth = 0): GraphShape {
   const nodes = Object.entries(parts.nodes)
     .sort(byKey)
     .map(([name, node]) => {
-      const inner = depth < MAX_DEPTH ? [...(node.subgraphs ?? []), node.bound].find(isCompiledGraph) : undefined;
+      const inner =
+        depth < MAX_DEPTH ? [...(node.subgraphs ?? []), node.bound].find(isCompiledGraph) : undefined;
       const subgraph = inner ? { subgraph: graphShape(inner, depth + 1) } : {};
       return [name, { triggers: node.triggers.toSorted(byText), ...subgraph }] as const;
     });
@@ -32,7 +33,8 @@ export function graphShape(graph: CompiledGraph, depth = 0): GraphShape {
 function edgesOf({ builder }: GraphParts): string[] {
   const edges: string[] = [];
   for (const [from, to] of builder?.edges ?? []) edges.push(`${from} -> ${to}`);
-  for (const [from, to] of builder?.waitingEdges ?? []) edges.push(`${from.toSorted(byText).join(' & ')} -> ${to}`);
+  for (const [from, to] of builder?.waitingEdges ?? [])
+    edges.push(`${from.toSorted(byText).join(' & ')} -> ${to}`);
   for (const [from, branches] of Object.entries(builder?.branches ?? {}))
     for (const [name, branch] of Object.entries(branches)) {
       const ends = Object.values(branch.ends ?? { any: '*' }).toSorted(byText);

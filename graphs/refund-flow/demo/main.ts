@@ -170,8 +170,7 @@ async function startServers(): Promise<{ databaseUrl: string; temporalAddress: s
     cacheDir: config.cache,
     onProgress: (line) => story.event(line),
   });
-  const ranBefore =
-    before?.postgres?.alive ?? before?.temporal?.alive ?? false;
+  const ranBefore = [before?.postgres?.alive, before?.temporal?.alive].includes(true);
   if (!ranBefore) cleanUps.push(() => down({ home: config.home }));
   return servers;
 }
