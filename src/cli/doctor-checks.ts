@@ -21,7 +21,12 @@ const NODE_FLOOR = [20, 20] as const;
 export function checkNode(version: string): Problem[] {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   if (major > NODE_FLOOR[0] || (major === NODE_FLOOR[0] && minor >= NODE_FLOOR[1])) return [];
-  return [{ code: 'NODE_TOO_OLD', message: `Node ${version} is too old: install ${NODE_FLOOR.join('.')} or newer.` }];
+  return [
+    {
+      code: 'NODE_TOO_OLD',
+      message: `Node ${version} is too old: install ${NODE_FLOOR.join('.')} or newer.`,
+    },
+  ];
 }
 
 export function checkPostgresLinks(): Problem[] {
@@ -72,9 +77,19 @@ export async function lookAtDatabase(
       return undefined;
     }
     const served = await listGraphVersions(database, config.tenant);
-    problems.push(...missingVersions(served, loaded), ...(await changedGraphs(database, config.tenant, loaded)));
-    const known = served.map(({ graph, version, workers, threads }) => ({ name: graph, version, workers, threads }));
-    const unknown = loaded.filter((graph) => !known.some(({ name, version }) => name === graph.name && version === graph.version));
+    problems.push(
+      ...missingVersions(served, loaded),
+      ...(await changedGraphs(database, config.tenant, loaded)),
+    );
+    const known = served.map(({ graph, version, workers, threads }) => ({
+      name: graph,
+      version,
+      workers,
+      threads,
+    }));
+    const unknown = loaded.filter(
+      (graph) => !known.some(({ name, version }) => name === graph.name && version === graph.version),
+    );
     return [...known, ...unknown.map(({ name, version }) => ({ name, version, workers: 0, threads: 0 }))];
   } catch (error) {
     problems.push(problemOf(error));
@@ -84,7 +99,10 @@ export async function lookAtDatabase(
   }
 }
 
-function missingVersions(served: Awaited<ReturnType<typeof listGraphVersions>>, loaded: LoadedGraph[]): Problem[] {
+function missingVersions(
+  served: Awaited<ReturnType<typeof listGraphVersions>>,
+  loaded: LoadedGraph[],
+): Problem[] {
   return served
     .filter(({ threads, workers }) => threads > 0 && workers === 0)
     .map(({ graph, version, threads }) => {
@@ -98,12 +116,21 @@ function missingVersions(served: Awaited<ReturnType<typeof listGraphVersions>>, 
     });
 }
 
-const REGISTERED = (database: Database) => `SELECT graph, version, fingerprint FROM ${database.table('graph_versions')} WHERE tenant_id = $1`;
+const REGISTERED = (database: Database) =>
+  `SELECT graph, version, fingerprint FROM ${database.table('graph_versions')} WHERE tenant_id = $1`;
 
 async function changedGraphs(database: Database, tenant: string, loaded: LoadedGraph[]): Promise<Problem[]> {
-  const { rows } = await database.query<{ graph: string; version: string; fingerprint: string }>(REGISTERED(database), [tenant]);
+  const { rows } = await database.query<{ graph: string; version: string; fingerprint: string }>(
+    REGISTERED(database),
+    [tenant],
+  );
   return loaded
-    .filter((graph) => rows.some((row) => row.graph === graph.name && row.version === graph.version && row.fingerprint !== graph.fingerprint))
+    .filter((graph) =>
+      rows.some(
+        (row) =>
+          row.graph === graph.name && row.version === graph.version && row.fingerprint !== graph.fingerprint,
+      ),
+    )
     .map(({ name, version }) => ({
       code: 'GRAPH_CHANGED',
       message: `${graphRef(name, version)} has changed its nodes, edges or channels since it was registered. Give it a new version.`,
@@ -111,8 +138,14 @@ async function changedGraphs(database: Database, tenant: string, loaded: LoadedG
 }
 
 /** Temporal, and the namespace in it. */
-export async function lookAtTemporal(settings: TemporalSettings & { address: string }, problems: Problem[]): Promise<void> {
-  const [{ Connection }, { temporalError }] = await Promise.all([import('@temporalio/client'), import('../client/wake.ts')]);
+export async function lookAtTemporal(
+  settings: TemporalSettings & { address: string },
+  problems: Problem[],
+): Promise<void> {
+  const [{ Connection }, { temporalError }] = await Promise.all([
+    import('@temporalio/client'),
+    import('../client/wake.ts'),
+  ]);
   try {
     const connection = await Connection.connect({ ...temporalConnection(settings), connectTimeout: 5_000 });
     try {

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { maskPassword, type Config } from '../config/config.ts';
 import { isPerdureError } from '../contracts/errors.ts';
 import type { Project } from '../graph/langgraph-json.ts';
@@ -25,11 +26,16 @@ export async function examine(session: Session, options: DoctorOptions): Promise
   const { project, config } = await readAll(session, problems);
   const loaded: LoadedGraph[] = project ? await loadGraphs(project, problems) : [];
   const servers = config && (await knownServers(config));
-  if (config && (config.databaseUrl === undefined || servers?.databaseUrl === undefined)) problems.push(...checkPostgresLinks());
+  if (config && (config.databaseUrl === undefined || servers?.databaseUrl === undefined))
+    problems.push(...checkPostgresLinks());
   if (config && servers) problems.push(...notRunning(config, servers));
   const [graphs] = await Promise.all([
-    config && servers?.databaseUrl !== undefined ? lookAtDatabase(servers.databaseUrl, config, loaded, problems) : undefined,
-    servers?.temporal.address === undefined ? undefined : lookAtTemporal({ ...servers.temporal, address: servers.temporal.address }, problems),
+    config && servers?.databaseUrl !== undefined
+      ? lookAtDatabase(servers.databaseUrl, config, loaded, problems)
+      : undefined,
+    servers?.temporal.address === undefined
+      ? undefined
+      : lookAtTemporal({ ...servers.temporal, address: servers.temporal.address }, problems),
   ]);
   const url = servers?.databaseUrl ?? null;
   const secret = url === null || options.showSecrets === true ? undefined : passwordOf(url);
@@ -42,8 +48,12 @@ export async function examine(session: Session, options: DoctorOptions): Promise
     schema: config?.schema ?? null,
     temporal_address: servers?.temporal.address ?? null,
     temporal_namespace: config?.temporal.namespace ?? null,
-    graphs: graphs ?? loaded.map(({ name, version }): GraphLine => ({ name, version, workers: 0, threads: 0 })),
-    problems: problems.map(({ code, message }) => ({ code, message: secret ? message.replaceAll(secret, '***') : message })),
+    graphs:
+      graphs ?? loaded.map(({ name, version }): GraphLine => ({ name, version, workers: 0, threads: 0 })),
+    problems: problems.map(({ code, message }) => ({
+      code,
+      message: secret ? message.replaceAll(secret, '***') : message,
+    })),
   };
   session.output.result(document, ({ green, red, bold }) =>
     [
@@ -53,16 +63,25 @@ export async function examine(session: Session, options: DoctorOptions): Promise
       `${bold('postgres')}  ${document.database_url ?? 'not running'}`,
       `${bold('temporal')}  ${document.temporal_address ?? 'not running'}`,
       '',
-      table(['GRAPH', 'VERSION', 'WORKERS', 'THREADS'], document.graphs.map((one) => [one.name, one.version, one.workers, one.threads]), 'no graphs'),
+      table(
+        ['GRAPH', 'VERSION', 'WORKERS', 'THREADS'],
+        document.graphs.map((one) => [one.name, one.version, one.workers, one.threads]),
+        'no graphs',
+      ),
       '',
-      ...(document.ok ? [green('all is well')] : document.problems.map(({ message }) => `${red('problem:')} ${plain(message)}`)),
+      ...(document.ok
+        ? [green('all is well')]
+        : document.problems.map(({ message }) => `${red('problem:')} ${plain(message)}`)),
     ].join('\n'),
   );
   return document.ok ? EXIT.done : EXIT.failed;
 }
 
 /** What can be read of the project and the settings; what can't is a problem, not an end. */
-async function readAll(session: Session, problems: Problem[]): Promise<{ project: Project | undefined; config: Config | undefined }> {
+async function readAll(
+  session: Session,
+  problems: Problem[],
+): Promise<{ project: Project | undefined; config: Config | undefined }> {
   const { projectFile, settingsIn } = await import('./project-context.ts');
   try {
     return await session.settings();
@@ -71,9 +90,11 @@ async function readAll(session: Session, problems: Problem[]): Promise<{ project
     problems.push({ code: error.code, message: error.message });
   }
   try {
-    const { dirname } = await import('node:path');
     const file = projectFile(session.place());
-    return { project: undefined, config: settingsIn(session.place(), file === undefined ? undefined : dirname(file)) };
+    return {
+      project: undefined,
+      config: settingsIn(session.place(), file === undefined ? undefined : dirname(file)),
+    };
   } catch (error) {
     // The same complaint again, when a variable and not the file was at fault.
     if (!isPerdureError(error, 'CONFIG_INVALID')) throw error;
@@ -87,7 +108,12 @@ function notRunning(config: Config, servers: Awaited<ReturnType<typeof knownServ
     ...(servers.temporal.address === undefined ? ['Temporal'] : []),
   ];
   if (down.length === 0) return [];
-  return [{ code: 'NOT_RUNNING', message: `${down.join(' and ')} of ${config.home} ${down.length > 1 ? 'do' : 'does'} not run. Start with 'perdure up'.` }];
+  return [
+    {
+      code: 'NOT_RUNNING',
+      message: `${down.join(' and ')} of ${config.home} ${down.length > 1 ? 'do' : 'does'} not run. Start with 'perdure up'.`,
+    },
+  ];
 }
 
 function passwordOf(url: string): string | undefined {

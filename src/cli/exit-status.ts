@@ -24,12 +24,14 @@ export function exitStatusOf(error: unknown): number {
 }
 
 export function errorDocument(error: unknown): ErrorDocument {
-  if (isPerdureError(error)) return { error: { code: error.code, message: error.message, details: error.details } };
+  if (isPerdureError(error))
+    return { error: { code: error.code, message: error.message, details: error.details } };
   if (isMissingTable(error))
     return {
       error: {
         code: 'SCHEMA_NOT_MIGRATED',
-        message: "The database holds no tables of perdure in this schema, or old ones. Run 'perdure migrate'.",
+        message:
+          "The database holds no tables of perdure in this schema, or old ones. Run 'perdure migrate'.",
         details: { reason: error.message },
       },
     };

@@ -9,7 +9,10 @@ export function graphSource(project: Project, graph: string): GraphSource {
   const source = project.graphs.find(({ name }) => name === graph);
   if (source) return source;
   const known = project.graphs.map(({ name }) => name);
-  throw new UnknownGraphError(`${project.file} names no graph '${graph}'; it has ${known.join(', ') || 'none'}.`, { graph, known });
+  throw new UnknownGraphError(
+    `${project.file} names no graph '${graph}'; it has ${known.join(', ') || 'none'}.`,
+    { graph, known },
+  );
 }
 
 /**
@@ -20,7 +23,11 @@ export async function checkInput({ graph, name, version }: LoadedGraph, input: J
   try {
     await validator(graph)?.(structuredClone(input));
   } catch (error) {
-    throw new UsageError(`--input: ${name}@${version} refuses it: ${reason(error)}`, { graph: name, version, issues: issuesOf(error) }, { cause: error });
+    throw new UsageError(
+      `--input: ${name}@${version} refuses it: ${reason(error)}`,
+      { graph: name, version, issues: issuesOf(error) },
+      { cause: error },
+    );
   }
 }
 
@@ -35,7 +42,8 @@ type Issue = { path: string; message: string };
 
 /** Of zod's error, or of any Standard Schema's. */
 function issuesOf(error: unknown): Issue[] {
-  if (typeof error !== 'object' || error === null || !('issues' in error) || !Array.isArray(error.issues)) return [];
+  if (typeof error !== 'object' || error === null || !('issues' in error) || !Array.isArray(error.issues))
+    return [];
   return error.issues.map((issue: { path?: unknown; message?: unknown }) => ({
     path: Array.isArray(issue.path) ? issue.path.map((part: unknown) => keyOf(part)).join('.') : '',
     message: String(issue.message),
@@ -48,6 +56,7 @@ function keyOf(part: unknown): string {
 
 function reason(error: unknown): string {
   const issues = issuesOf(error);
-  if (issues.length > 0) return issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
+  if (issues.length > 0)
+    return issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
   return error instanceof Error ? error.message : String(error);
 }

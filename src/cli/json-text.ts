@@ -16,7 +16,10 @@ export async function readJsonOption(option: string, given: string, cwd: string)
   try {
     text = readFileSync(file, 'utf8');
   } catch (error) {
-    const reason = error instanceof Error && 'code' in error && error.code === 'ENOENT' ? 'there is no such file' : String(error);
+    const reason =
+      error instanceof Error && 'code' in error && error.code === 'ENOENT'
+        ? 'there is no such file'
+        : String(error);
     throw new UsageError(
       `${option}: ${file} can't be read: ${reason}. Give a file, '-' for stdin, or JSON text that begins with {, [ or ".`,
       { option, file },
@@ -36,7 +39,10 @@ export function parseJsonOption(option: string, text: string): JsonValue {
     const before = content.slice(0, position).split('\n');
     const line = before.length;
     const column = (before.at(-1)?.length ?? 0) + 1;
-    const found = position >= content.length ? 'it ends too early' : `'${[...content.slice(position, position + 2)][0] ?? ''}' is not expected there`;
+    const found =
+      position >= content.length
+        ? 'it ends too early'
+        : `'${String.fromCodePoint(content.codePointAt(position) ?? 32)}' is not expected there`;
     throw new UsageError(
       `${option} is not valid JSON: at position ${position} (line ${line}, column ${column}) ${found}.${quoteHint(content)}`,
       { option, position, line, column },
@@ -46,10 +52,13 @@ export function parseJsonOption(option: string, text: string): JsonValue {
 }
 
 function quoteHint(content: string): string {
-  return /^[A-Za-z][^{}[\]"]*$/.test(content.trim()) ? ` A text needs double quotes within: '"${content.trim()}"'.` : '';
+  return /^[A-Za-z][^{}[\]"]*$/.test(content.trim())
+    ? ` A text needs double quotes within: '"${content.trim()}"'.`
+    : '';
 }
 
-const TOKEN = /\s*(?:(?<value>"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)|(?<mark>[{}[\],:]))/y;
+const TOKEN =
+  /\s*(?:(?<value>"(?:[ !#-[\]-\uffff]|\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)|(?<mark>[{}[\],:]))/y;
 
 /** What may come at each place of a document; `key` and `value` are followed by what their holder expects. */
 type Expect = 'value' | 'value or ]' | 'key' | 'key or }' | ':' | ', or end' | 'nothing';
@@ -91,7 +100,7 @@ function closes(mark: string | undefined, holder: '{' | '[' | undefined, expect:
 
 /** Within a string that is broken: its first bad character, or the end of the text. */
 function endOfBroken(text: string, start: number): number {
-  const good = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4}))*/y;
+  const good = /"(?:[ !#-[\]-\uffff]|\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4}))*/y;
   good.lastIndex = start;
   return good.test(text) ? good.lastIndex : start;
 }

@@ -10,7 +10,13 @@ import { forgetWorker } from '../threads/workers.ts';
 import type { Environment, Servers } from './project-context.ts';
 import { changedSince } from './source-changes.ts';
 import { launchWorker, stopWorker, whenReady } from './worker-process.ts';
-import { installationOf, livingWorkers, recordedWorkers, writeWorkers, type WorkerRecord } from './workers-file.ts';
+import {
+  installationOf,
+  livingWorkers,
+  recordedWorkers,
+  writeWorkers,
+  type WorkerRecord,
+} from './workers-file.ts';
 
 export type WorkerNeed = {
   project: Project;
@@ -25,16 +31,22 @@ export type WorkerNeed = {
 };
 
 /** `elsewhere`: none of ours was needed. `restarted`: an edit made the old one obsolete. */
-export type EnsuredWorker = { started: 'already' | 'now' | 'restarted'; worker: WorkerRecord } | { started: 'elsewhere' };
+export type EnsuredWorker =
+  { started: 'already' | 'now' | 'restarted'; worker: WorkerRecord } | { started: 'elsewhere' };
 
 /**
  * Sees to it that a worker with the project's present code runs: one that was started from older files is replaced,
  * the new one first. Where both servers are the user's own and workers elsewhere serve `wanted`, starts none.
  * @throws PerdureError with the reason of a worker that can't start; one that ran before goes on.
  */
-export async function ensureWorker(need: WorkerNeed, wanted?: { graph: string; version: string }): Promise<EnsuredWorker> {
+export async function ensureWorker(
+  need: WorkerNeed,
+  wanted?: { graph: string; version: string },
+): Promise<EnsuredWorker> {
   const { config, onProgress } = need;
-  const known = existsSync(config.home) ? current(await livingWorkers(realpathSync(config.home)), need) : undefined;
+  const known = existsSync(config.home)
+    ? current(await livingWorkers(realpathSync(config.home)), need)
+    : undefined;
   if (known) return { started: 'already', worker: known };
   const home = makeHome(config.home);
   return withHomeLock(home, onProgress, async () => {
@@ -42,8 +54,13 @@ export async function ensureWorker(need: WorkerNeed, wanted?: { graph: string; v
     const ours = living.filter((worker) => isFor(worker, need));
     const already = current(ours, need) ?? (await finishStarted(home, ours, need));
     if (already) return { started: 'already', worker: already };
-    if (ours.length === 0 && wanted !== undefined && (await servedElsewhere(need, wanted))) return { started: 'elsewhere' };
-    onProgress(ours.length > 0 ? 'the project has changed: starting a new worker' : `starting a worker for ${need.project.file}`);
+    if (ours.length === 0 && wanted !== undefined && (await servedElsewhere(need, wanted)))
+      return { started: 'elsewhere' };
+    onProgress(
+      ours.length > 0
+        ? 'the project has changed: starting a new worker'
+        : `starting a worker for ${need.project.file}`,
+    );
     const launched = await launchWorker({ ...need, home });
     writeWorkers(home, [...living, launched]);
     const worker = await whenReady(launched).catch((error: unknown) => {
@@ -64,7 +81,8 @@ export async function stopWorkers(home: string, onProgress: (line: string) => vo
   const real = realpathSync(home);
   return withHomeLock(real, onProgress, async () => {
     const living = await livingWorkers(real);
-    if (living.length > 0) onProgress(`stopping ${living.length === 1 ? 'the worker' : `${living.length} workers`}`);
+    if (living.length > 0)
+      onProgress(`stopping ${living.length === 1 ? 'the worker' : `${living.length} workers`}`);
     await Promise.all(living.map(stopWorker));
     writeWorkers(real, []);
     return living.map(({ pid }) => pid);
@@ -87,12 +105,19 @@ function current(workers: WorkerRecord[], need: WorkerNeed): WorkerRecord | unde
 }
 
 /** A worker whose starter was stopped before it was ready. */
-async function finishStarted(home: string, ours: WorkerRecord[], need: WorkerNeed): Promise<WorkerRecord | undefined> {
+async function finishStarted(
+  home: string,
+  ours: WorkerRecord[],
+  need: WorkerNeed,
+): Promise<WorkerRecord | undefined> {
   const unready = ours.find((worker) => worker.worker_id === null);
   if (!unready) return undefined;
   const ready = await whenReady(unready).catch(() => undefined);
   if (!ready) return undefined;
-  writeWorkers(home, recordedWorkers(home).map((worker) => (worker.pid === ready.pid ? ready : worker)));
+  writeWorkers(
+    home,
+    recordedWorkers(home).map((worker) => (worker.pid === ready.pid ? ready : worker)),
+  );
   return current([ready], need);
 }
 
@@ -108,13 +133,22 @@ async function forgetEnded(home: string, need: WorkerNeed): Promise<WorkerRecord
   return living;
 }
 
-async function servedElsewhere({ config, database }: WorkerNeed, wanted: { graph: string; version: string }): Promise<boolean> {
+async function servedElsewhere(
+  { config, database }: WorkerNeed,
+  wanted: { graph: string; version: string },
+): Promise<boolean> {
   if (config.databaseUrl === undefined || config.temporal.address === undefined) return false;
   return (await workersServing(database, config.tenant, wanted)) > 0;
 }
 
 /** How many living workers, here or elsewhere, serve the version. */
-export async function workersServing(database: Database, tenant: string, wanted: { graph: string; version: string }): Promise<number> {
+export async function workersServing(
+  database: Database,
+  tenant: string,
+  wanted: { graph: string; version: string },
+): Promise<number> {
   const versions = await listGraphVersions(database, tenant);
-  return versions.find(({ graph, version }) => graph === wanted.graph && version === wanted.version)?.workers ?? 0;
+  return (
+    versions.find(({ graph, version }) => graph === wanted.graph && version === wanted.version)?.workers ?? 0
+  );
 }

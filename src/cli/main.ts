@@ -15,7 +15,8 @@ const write = process.stdout.write.bind(process.stdout);
 const writeError = process.stderr.write.bind(process.stderr);
 process.stdout.write = writeError;
 
-const host: Host = { env: process.env, cwd: process.cwd(), streams: streams(process.env) };
+const here = { env: process.env, cwd: process.cwd() };
+const host: Host = { ...here, streams: streams(here.env) };
 
 for (const stream of [process.stdout, process.stderr])
   stream.on('error', (error: NodeJS.ErrnoException) => {
@@ -59,9 +60,14 @@ async function main(): Promise<number> {
 }
 
 function failUsage(error: CommanderError, program: Command, usage: string): number {
-  const wanted = program.commands.find((command) => command.name() === args.find((word) => !word.startsWith('-')));
+  const wanted = program.commands.find(
+    (command) => command.name() === args.find((word) => !word.startsWith('-')),
+  );
   const help = `perdure ${wanted ? `${wanted.name()} ` : ''}--help`;
-  const message = error.code === 'commander.help' ? 'No command was given.' : error.message.replace(/^error: /, '').replace(/\n/g, ' ');
+  const message =
+    error.code === 'commander.help'
+      ? 'No command was given.'
+      : error.message.replace(/^error: /, '').replace(/\n/g, ' ');
   const output = new Output(host.streams, wantsJson);
   if (usage !== '' && !wantsJson) output.note(usage);
   output.failure(new UsageError(message, { help }), `See ${help}`);
@@ -85,8 +91,8 @@ function streams(env: Host['env']): Streams {
   return {
     stdout: (text) => void write(text),
     stderr: (text) => void writeError(text),
-    stdoutIsTerminal: process.stdout.isTTY === true,
-    stderrIsTerminal: process.stderr.isTTY === true,
+    stdoutIsTerminal: process.stdout.isTTY,
+    stderrIsTerminal: process.stderr.isTTY,
     colours: (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb',
   };
 }
@@ -100,7 +106,8 @@ function forAll(command: Command, change: (command: Command) => void): void {
 function packageVersion(): string {
   for (const path of ['../../package.json', '../../../package.json']) {
     try {
-      return (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string }).version;
+      return (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string })
+        .version;
     } catch (error) {
       if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
     }

@@ -9,7 +9,11 @@ import { cell, table, time } from './table.ts';
 
 export type OperationsOptions = { status?: OperationView['status']; limit: number };
 
-export async function showOperations(session: Session, threadId: string | undefined, options: OperationsOptions): Promise<number> {
+export async function showOperations(
+  session: Session,
+  threadId: string | undefined,
+  options: OperationsOptions,
+): Promise<number> {
   const operations = await withDatabase(session, async (database, tenant) => {
     if (threadId !== undefined) await readThread(database, tenant, threadId);
     return listOperations(database, tenant, { ...options, ...(threadId === undefined ? {} : { threadId }) });

@@ -42,7 +42,9 @@ export class Output {
   /** The result: `document` as JSON, or what `forPeople` makes of it. Called once in a command. */
   result(document: unknown, forPeople: (colours: Colours) => string): void {
     this.endProgress();
-    const text = this.json ? JSON.stringify(document, null, this.#streams.stdoutIsTerminal ? 2 : 0) : forPeople(this.colours);
+    const text = this.json
+      ? JSON.stringify(document, null, this.#streams.stdoutIsTerminal ? 2 : 0)
+      : forPeople(this.colours);
     this.#streams.stdout(text.endsWith('\n') ? text : `${text}\n`);
   }
 
@@ -70,12 +72,16 @@ export class Output {
   /** A spinner on a terminal, lines elsewhere. */
   async progress(): Promise<Progress> {
     const end = () => this.endProgress();
-    if (!this.#streams.stderrIsTerminal) return Object.assign((line: string) => this.#streams.stderr(`${line}\n`), { end });
+    if (!this.#streams.stderrIsTerminal)
+      return Object.assign((line: string) => this.#streams.stderr(`${line}\n`), { end });
     const { default: ora } = await import('ora');
     return Object.assign(
       (line: string) => {
         // Ctrl-C is ours to handle, so the spinner leaves stdin alone.
-        this.#spinner ??= ora({ discardStdin: false, ...(this.#streams.colours ? {} : { color: false as const }) }).start();
+        this.#spinner ??= ora({
+          discardStdin: false,
+          ...(this.#streams.colours ? {} : { color: false as const }),
+        }).start();
         this.#spinner.text = line;
       },
       { end },
@@ -96,6 +102,8 @@ function colours(wanted: boolean): Colours {
 
 /** Text of others, such as a question of a graph, without what could steer a terminal. Line breaks and tabs stay. */
 export function plain(text: string): string {
-  // eslint-disable-next-line no-control-regex -- control characters are what it looks for
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  return text.replace(
+    /[^\P{Cc}\n\t]/gu,
+    (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
 }

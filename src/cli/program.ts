@@ -1,9 +1,17 @@
 import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import type { OperationsOptions } from './operation-commands.ts';
+import type { ResolveOptions } from './resolve-command.ts';
+import type { ResumeOptions } from './resume-command.ts';
+import type { RunOptions } from './run-command.ts';
+import type { ThreadsOptions } from './thread-commands.ts';
 import { perform, type CommonOptions, type Host, type Work } from './session.ts';
 
 // Commands import their work when they are called, so that --help costs no more than this file.
 
-export type Program = { command: Command; /** The exit status of the command that ran. */ status(): number | undefined };
+export type Program = {
+  command: Command;
+  /** The exit status of the command that ran. */ status(): number | undefined;
+};
 
 /** Every command, its options and the words that teach it. */
 export function createProgram(host: Host, version: string): Program {
@@ -12,7 +20,9 @@ export function createProgram(host: Host, version: string): Program {
     status = await perform(host, command.optsWithGlobals<CommonOptions>(), work);
   };
   const program = new Command('perdure')
-    .description('Runs LangGraph.js graphs as long-lived, crash-proof programs: Temporal owns execution, Postgres holds state.')
+    .description(
+      'Runs LangGraph.js graphs as long-lived, crash-proof programs: Temporal owns execution, Postgres holds state.',
+    )
     .version(version, '-V, --version', 'show the version')
     .enablePositionalOptions()
     .showSuggestionAfterError()
@@ -57,12 +67,14 @@ function examples(...lines: string[]): string {
 function wholeNumber(max: number) {
   return (text: string) => {
     const value = Number(text);
-    if (!/^\d+$/.test(text) || value < 1 || value > max) throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
+    if (!/^\d+$/.test(text) || value < 1 || value > max)
+      throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
     return value;
   };
 }
 
-const limit = (what: string, standard: number) => new Option('--limit <n>', `${what} at most`).argParser(wholeNumber(10_000)).default(standard);
+const limit = (what: string, standard: number) =>
+  new Option('--limit <n>', `${what} at most`).argParser(wholeNumber(10_000)).default(standard);
 const noWorker = () => new Option('--no-worker', 'start no worker here');
 const showSecrets = () => new Option('--show-secrets', 'show passwords');
 
@@ -80,12 +92,18 @@ function addServerCommands(program: Command, start: Start): void {
     );
   addCommon(program.command('down'))
     .summary('stop what was started here')
-    .description('Stops the workers of this home (they hand over what they have in hand) and its servers. Data stays, runs in flight go on with the next up.')
+    .description(
+      'Stops the workers of this home (they hand over what they have in hand) and its servers. Data stays, runs in flight go on with the next up.',
+    )
     .addHelpText('after', examples('perdure down'))
-    .action(async (_: unknown, command: Command) => start(command, async (session) => (await import('./server-commands.ts')).stopAll(session)));
+    .action(async (_: unknown, command: Command) =>
+      start(command, async (session) => (await import('./server-commands.ts')).stopAll(session)),
+    );
   addCommon(program.command('doctor'))
     .summary('look for what is wrong')
-    .description('Checks Node, langgraph.json, that each graph loads and is not changed under an old version, both servers, the schema, and that every waiting thread has a worker. Starts and changes nothing. Exit status 0 when all is well, else 1.')
+    .description(
+      'Checks Node, langgraph.json, that each graph loads and is not changed under an old version, both servers, the schema, and that every waiting thread has a worker. Starts and changes nothing. Exit status 0 when all is well, else 1.',
+    )
     .addOption(showSecrets())
     .addHelpText('after', examples('perdure doctor', 'perdure doctor --json --show-secrets'))
     .action(async (options: { showSecrets?: boolean }, command: Command) =>
@@ -93,9 +111,13 @@ function addServerCommands(program: Command, start: Start): void {
     );
   addCommon(program.command('migrate'))
     .summary('set up the schema, or bring it up to date')
-    .description('Applies migrations that the schema (PERDURE_SCHEMA) lacks. up, run and resume do so by themselves.')
+    .description(
+      'Applies migrations that the schema (PERDURE_SCHEMA) lacks. up, run and resume do so by themselves.',
+    )
     .addHelpText('after', examples('perdure migrate', 'DATABASE_URL=postgres://... perdure migrate --json'))
-    .action(async (_: unknown, command: Command) => start(command, async (session) => (await import('./server-commands.ts')).migrateSchema(session)));
+    .action(async (_: unknown, command: Command) =>
+      start(command, async (session) => (await import('./server-commands.ts')).migrateSchema(session)),
+    );
 }
 
 function addRunCommands(program: Command, start: Start): void {
@@ -107,9 +129,20 @@ function addRunCommands(program: Command, start: Start): void {
     .addArgument(new Argument('<graph>', 'its name in langgraph.json'))
     .requiredOption('--input <input>', "a file, '-' for stdin, or JSON text that begins with {, [ or \"")
     .option('--thread <id>', 'the thread to run on (default: a new one)')
-    .option('--version <version>', "the graph's version (default: the thread's own, for a new thread that of langgraph.json)")
-    .option('--config <config>', "a file or JSON text: recursion_limit, configurable, context, metadata, tags, interrupt_before, interrupt_after, max_concurrency")
-    .addOption(new Option('--strategy <strategy>', 'what to do while the thread is busy').choices(['enqueue', 'reject']))
+    .option(
+      '--version <version>',
+      "the graph's version (default: the thread's own, for a new thread that of langgraph.json)",
+    )
+    .option(
+      '--config <config>',
+      'a file or JSON text: recursion_limit, configurable, context, metadata, tags, interrupt_before, interrupt_after, max_concurrency',
+    )
+    .addOption(
+      new Option('--strategy <strategy>', 'what to do while the thread is busy').choices([
+        'enqueue',
+        'reject',
+      ]),
+    )
     .option('--detach', 'return as soon as the run is recorded')
     .addOption(noWorker())
     .addHelpText(
@@ -121,7 +154,7 @@ function addRunCommands(program: Command, start: Start): void {
         'perdure run agent --input question.json --config \'{"recursion_limit":50}\'',
       )}\n\nWith --detach --no-worker the run is recorded, and done once a worker comes up.\nExit status: 0 success, 1 error or cancelled, 2 wrong usage or input, 3 waiting for a person.`,
     )
-    .action(async (graph: string, options: import('./run-command.ts').RunOptions, command: Command) =>
+    .action(async (graph: string, options: RunOptions, command: Command) =>
       start(command, async (session) => (await import('./run-command.ts')).runGraph(session, graph, options)),
     );
   addCommon(program.command('resume'))
@@ -142,12 +175,16 @@ function addRunCommands(program: Command, start: Start): void {
         'perdure resume mira',
       )}\n\nOf two answers to one question the first counts; the other is told who gave it.\nExit status: as of run.`,
     )
-    .action(async (thread: string, options: import('./resume-command.ts').ResumeOptions, command: Command) =>
-      start(command, async (session) => (await import('./resume-command.ts')).resumeThread(session, thread, options)),
+    .action(async (thread: string, options: ResumeOptions, command: Command) =>
+      start(command, async (session) =>
+        (await import('./resume-command.ts')).resumeThread(session, thread, options),
+      ),
     );
   addCommon(program.command('cancel'))
     .summary('end what a thread has under way')
-    .description('Cancels queued runs and withdraws questions at once; a run that a worker has in hand ends as soon as its worker has heard.')
+    .description(
+      'Cancels queued runs and withdraws questions at once; a run that a worker has in hand ends as soon as its worker has heard.',
+    )
     .argument('<thread>')
     .addHelpText('after', examples('perdure cancel mira'))
     .action(async (thread: string, _: unknown, command: Command) =>
@@ -159,11 +196,16 @@ function addThreadCommands(program: Command, start: Start): void {
   addCommon(program.command('threads'))
     .summary('list threads')
     .description('Lists threads, the newest change first.')
-    .addOption(new Option('--status <status>', 'only these').choices(['idle', 'busy', 'interrupted', 'error']))
+    .addOption(
+      new Option('--status <status>', 'only these').choices(['idle', 'busy', 'interrupted', 'error']),
+    )
     .option('--graph <name>', 'only threads of this graph')
     .addOption(limit('threads', 50))
-    .addHelpText('after', examples('perdure threads', 'perdure threads --status interrupted --graph refund-flow --json'))
-    .action(async (options: import('./thread-commands.ts').ThreadsOptions, command: Command) =>
+    .addHelpText(
+      'after',
+      examples('perdure threads', 'perdure threads --status interrupted --graph refund-flow --json'),
+    )
+    .action(async (options: ThreadsOptions, command: Command) =>
       start(command, async (session) => (await import('./thread-commands.ts')).showThreads(session, options)),
     );
   addCommon(program.command('thread'))
@@ -181,7 +223,9 @@ function addThreadCommands(program: Command, start: Start): void {
     .addOption(limit('questions', 50))
     .addHelpText('after', examples('perdure approvals', 'perdure approvals --thread mira --json'))
     .action(async (options: { thread?: string; limit: number }, command: Command) =>
-      start(command, async (session) => (await import('./thread-commands.ts')).showApprovals(session, options)),
+      start(command, async (session) =>
+        (await import('./thread-commands.ts')).showApprovals(session, options),
+      ),
     );
   addCommon(program.command('history'))
     .summary('list the checkpoints of a thread')
@@ -190,7 +234,9 @@ function addThreadCommands(program: Command, start: Start): void {
     .addOption(limit('checkpoints', 50))
     .addHelpText('after', examples('perdure history mira', 'perdure history mira --limit 5 --json'))
     .action(async (thread: string, options: { limit: number }, command: Command) =>
-      start(command, async (session) => (await import('./thread-commands.ts')).showHistory(session, thread, options)),
+      start(command, async (session) =>
+        (await import('./thread-commands.ts')).showHistory(session, thread, options),
+      ),
     );
 }
 
@@ -200,21 +246,44 @@ function addOperationCommands(program: Command, start: Start): void {
     .description('Lists operations (the side effects of tools) of one thread or all.')
     .enablePositionalOptions()
     .argument('[thread]', 'only those of this thread')
-    .addOption(new Option('--status <status>', 'only these').choices(['pending', 'running', 'succeeded', 'failed', 'unknown']))
+    .addOption(
+      new Option('--status <status>', 'only these').choices([
+        'pending',
+        'running',
+        'succeeded',
+        'failed',
+        'unknown',
+      ]),
+    )
     .addOption(limit('operations', 50))
-    .addHelpText('after', examples('perdure operations', 'perdure operations mira', 'perdure operations --status unknown --json'))
-    .action(async (thread: string | undefined, options: import('./operation-commands.ts').OperationsOptions, command: Command) =>
-      start(command, async (session) => (await import('./operation-commands.ts')).showOperations(session, thread, options)),
+    .addHelpText(
+      'after',
+      examples('perdure operations', 'perdure operations mira', 'perdure operations --status unknown --json'),
+    )
+    .action(async (thread: string | undefined, options: OperationsOptions, command: Command) =>
+      start(command, async (session) =>
+        (await import('./operation-commands.ts')).showOperations(session, thread, options),
+      ),
     );
   addCommon(operations.command('resolve'))
     .summary('say what became of an operation')
-    .description('Says whether an operation happened whose fate is unknown, after looking on the far side. The thread that waits for it goes on.')
+    .description(
+      'Says whether an operation happened whose fate is unknown, after looking on the far side. The thread that waits for it goes on.',
+    )
     .argument('<id>', 'the operation_id')
     .option('--happened <json>', 'it did: its result, as JSON text')
     .option('--retry', 'it did not: run it again')
     .addOption(noWorker())
-    .addHelpText('after', examples(`perdure operations resolve refund:order-1042 --happened '{"refund_id":"r-77"}'`, 'perdure operations resolve refund:order-1042 --retry'))
-    .action(async (id: string, options: import('./resolve-command.ts').ResolveOptions, command: Command) =>
-      start(command, async (session) => (await import('./resolve-command.ts')).resolveOperation(session, id, options)),
+    .addHelpText(
+      'after',
+      examples(
+        `perdure operations resolve refund:order-1042 --happened '{"refund_id":"r-77"}'`,
+        'perdure operations resolve refund:order-1042 --retry',
+      ),
+    )
+    .action(async (id: string, options: ResolveOptions, command: Command) =>
+      start(command, async (session) =>
+        (await import('./resolve-command.ts')).resolveOperation(session, id, options),
+      ),
     );
 }

@@ -59,7 +59,9 @@ export function projectFile({ cwd, projectOption }: Place): string | undefined {
 }
 
 /** Servers that are told or run; undefined fields for those that aren't. Starts nothing. */
-export async function knownServers(config: Config): Promise<{ databaseUrl: string | undefined; temporal: TemporalSettings }> {
+export async function knownServers(
+  config: Config,
+): Promise<{ databaseUrl: string | undefined; temporal: TemporalSettings }> {
   const { databaseUrl, temporal } = config;
   if (databaseUrl !== undefined && temporal.address !== undefined) return { databaseUrl, temporal };
   const status = await serverStatus({ home: config.home });
@@ -73,13 +75,20 @@ export async function knownServers(config: Config): Promise<{ databaseUrl: strin
 export async function requireDatabaseUrl(config: Config): Promise<string> {
   const { databaseUrl } = await knownServers(config);
   if (databaseUrl !== undefined) return databaseUrl;
-  throw new PerdureError('NOT_RUNNING', `No Postgres runs in ${config.home}. Start it with 'perdure up', or set DATABASE_URL.`, {
-    home: config.home,
-  });
+  throw new PerdureError(
+    'NOT_RUNNING',
+    `No Postgres runs in ${config.home}. Start it with 'perdure up', or set DATABASE_URL.`,
+    {
+      home: config.home,
+    },
+  );
 }
 
 /** Starts this home's servers where none are told. @throws ServerStartError | TemporalNotFoundError | HomeLockedError */
-export async function startServers(config: Config, onProgress: (line: string) => void): Promise<Servers & { running: RunningServers }> {
+export async function startServers(
+  config: Config,
+  onProgress: (line: string) => void,
+): Promise<Servers & { running: RunningServers }> {
   const running = await up({
     home: config.home,
     onProgress,
@@ -90,7 +99,8 @@ export async function startServers(config: Config, onProgress: (line: string) =>
     cacheDir: config.cache,
   });
   const address = running.temporalAddress;
-  const temporal = config.temporal.address === undefined ? embeddedTemporal(config, address) : config.temporal;
+  const temporal =
+    config.temporal.address === undefined ? embeddedTemporal(config, address) : config.temporal;
   return { databaseUrl: running.databaseUrl, temporal: { ...temporal, address }, running };
 }
 

@@ -7,7 +7,11 @@ import type { Session } from './session.ts';
 export type ResolveOptions = { happened?: string; retry?: boolean; worker: boolean };
 
 /** Says what became of an operation; its thread goes on by itself. */
-export async function resolveOperation(session: Session, operationId: string, options: ResolveOptions): Promise<number> {
+export async function resolveOperation(
+  session: Session,
+  operationId: string,
+  options: ResolveOptions,
+): Promise<number> {
   const resolution = readResolution(options);
   const settings = await session.settings();
   const progress = await session.output.progress();
@@ -19,7 +23,9 @@ export async function resolveOperation(session: Session, operationId: string, op
     return client.resolveOperation(operationId, resolution, settings.config.actor);
   });
   session.output.result({ operation, run_id: answered?.run_id ?? null }, () => {
-    const goesOn = answered ? `\nIts thread goes on. Follow it: ${session.commandLine('thread', operation.thread_id)}` : '';
+    const goesOn = answered
+      ? `\nIts thread goes on. Follow it: ${session.commandLine('thread', operation.thread_id)}`
+      : '';
     return `${plain(operationId)} is ${operation.status}, said ${operation.resolved_by ?? settings.config.actor}.${goesOn}`;
   });
   return EXIT.done;

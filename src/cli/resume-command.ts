@@ -11,7 +11,11 @@ import { asPending, showRun } from './show-run.ts';
 export type ResumeOptions = { interrupt?: string; value?: string; detach?: boolean; worker: boolean };
 
 /** Answers an interrupt, or goes on after a static one, and waits for the end. @returns the exit status. */
-export async function resumeThread(session: Session, threadId: string, options: ResumeOptions): Promise<number> {
+export async function resumeThread(
+  session: Session,
+  threadId: string,
+  options: ResumeOptions,
+): Promise<number> {
   checkThreadId(threadId);
   const value = options.value === undefined ? undefined : parseJsonOption('--value', options.value);
   if (value === undefined && options.interrupt !== undefined)
@@ -19,7 +23,10 @@ export async function resumeThread(session: Session, threadId: string, options: 
   const settings = await session.settings();
   const progress = await session.output.progress();
   // Late, since they bring the clients of both servers along: a slip is told without them.
-  const [{ servedBy, withRuntime }, { waitAndShow }] = await Promise.all([import('./runtime.ts'), import('./wait-for-run.ts')]);
+  const [{ servedBy, withRuntime }, { waitAndShow }] = await Promise.all([
+    import('./runtime.ts'),
+    import('./wait-for-run.ts'),
+  ]);
   return withRuntime(session, settings, progress, async (runtime) => {
     const thread = await runtime.client.thread(threadId);
     await requireQuestion(runtime, threadId, options.interrupt);
@@ -27,21 +34,35 @@ export async function resumeThread(session: Session, threadId: string, options: 
     const run = await answer(runtime, threadId, value, options);
     if (options.detach === true) return showRun(session, asPending(run));
     if (options.worker && serving.started === 'nobody') {
-      session.output.note(`No worker serves ${graphRef(thread.graph, thread.version)}. This is recorded, and goes on once one does.`);
+      session.output.note(
+        `No worker serves ${graphRef(thread.graph, thread.version)}. This is recorded, and goes on once one does.`,
+      );
       return showRun(session, asPending(run));
     }
     return waitAndShow(session, runtime, run, serving, progress);
   });
 }
 
-function answer({ client, settings }: Runtime, threadId: string, value: JsonValue | undefined, { interrupt }: ResumeOptions) {
+function answer(
+  { client, settings }: Runtime,
+  threadId: string,
+  value: JsonValue | undefined,
+  { interrupt }: ResumeOptions,
+) {
   const { actor } = settings.config;
   if (value === undefined) return client.continueThread(threadId, actor);
-  return client.answer(threadId, value, { actor, ...(interrupt === undefined ? {} : { interruptId: interrupt }) });
+  return client.answer(threadId, value, {
+    actor,
+    ...(interrupt === undefined ? {} : { interruptId: interrupt }),
+  });
 }
 
 /** A slip in the id is told before a worker is started for it. */
-async function requireQuestion({ client }: Runtime, threadId: string, interrupt: string | undefined): Promise<void> {
+async function requireQuestion(
+  { client }: Runtime,
+  threadId: string,
+  interrupt: string | undefined,
+): Promise<void> {
   if (interrupt === undefined) return;
   const asked = await client.interrupts({ thread_id: threadId, limit: 10_000 });
   if (asked.some(({ id }) => id === interrupt)) return;

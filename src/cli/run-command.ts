@@ -33,7 +33,10 @@ export async function runGraph(session: Session, graph: string, options: RunOpti
   if (loaded && request.thread_id === undefined && (request.version ?? loaded.version) === loaded.version)
     await checkInput(loaded, request.input);
   // Late, since they bring the clients of both servers along: a slip is told without them.
-  const [{ withRuntime }, { waitAndShow }] = await Promise.all([import('./runtime.ts'), import('./wait-for-run.ts')]);
+  const [{ withRuntime }, { waitAndShow }] = await Promise.all([
+    import('./runtime.ts'),
+    import('./wait-for-run.ts'),
+  ]);
   const read = [options.input, options.config ?? ''].map((file) => resolve(session.cwd, file));
   return withRuntime(
     session,
@@ -45,8 +48,14 @@ export async function runGraph(session: Session, graph: string, options: RunOpti
       if (loaded && loaded.version === version) await checkInput(loaded, request.input);
       // A thread of another graph is refused when the run is to be recorded: nothing has to be prepared for it.
       const refused = thread !== undefined && thread.graph !== graph;
-      const serving: Serving = refused ? { started: 'nobody' } : await prepare(runtime, graph, version, loaded, options);
-      const run = await runtime.client.startRun({ ...request, ...(version === undefined ? {} : { version }), actor: settings.config.actor });
+      const serving: Serving = refused
+        ? { started: 'nobody' }
+        : await prepare(runtime, graph, version, loaded, options);
+      const run = await runtime.client.startRun({
+        ...request,
+        ...(version === undefined ? {} : { version }),
+        actor: settings.config.actor,
+      });
       if (options.detach === true) return showRun(session, asPending(run));
       return waitAndShow(session, runtime, run, serving, progress);
     },
@@ -55,14 +64,20 @@ export async function runGraph(session: Session, graph: string, options: RunOpti
 }
 
 /** @throws UsageError when the command line does not make a request. */
-async function readRequest(session: Session, graph: string, options: RunOptions): Promise<RunRequest & { input: JsonValue }> {
+async function readRequest(
+  session: Session,
+  graph: string,
+  options: RunOptions,
+): Promise<RunRequest & { input: JsonValue }> {
   const input = await readJsonOption('--input', options.input, session.cwd);
   const request = {
     graph,
     input,
     ...(options.version === undefined ? {} : { version: options.version }),
     ...(options.thread === undefined ? {} : { thread_id: options.thread }),
-    ...(options.config === undefined ? {} : { config: await readJsonOption('--config', options.config, session.cwd) }),
+    ...(options.config === undefined
+      ? {}
+      : { config: await readJsonOption('--config', options.config, session.cwd) }),
     ...(options.strategy === undefined ? {} : { multitask_strategy: options.strategy }),
   };
   const parsed = runRequest.safeParse(request);
@@ -70,9 +85,12 @@ async function readRequest(session: Session, graph: string, options: RunOptions)
   const issue = parsed.error.issues[0];
   const [field, ...path] = issue?.path ?? [];
   // A name that can't be one is that of an unknown graph.
-  if (field === 'graph') throw new UnknownGraphError(`No graph is called '${graph}': ${issue?.message}.`, { graph });
+  if (field === 'graph')
+    throw new UnknownGraphError(`No graph is called '${graph}': ${issue?.message}.`, { graph });
   const option = field === 'thread_id' ? 'thread' : String(field);
-  throw new UsageError(`--${option}: ${path.length > 0 ? `${path.join('.')}: ` : ''}${issue?.message}`, { option: `--${option}` });
+  throw new UsageError(`--${option}: ${path.length > 0 ? `${path.join('.')}: ` : ''}${issue?.message}`, {
+    option: `--${option}`,
+  });
 }
 
 async function loadGraphOf({ project }: Settings, graph: string): Promise<LoadedGraph | undefined> {
@@ -108,16 +126,25 @@ async function prepare(
   if (version === undefined) return { started: 'elsewhere' };
   const { servedBy, servedElsewhere } = await import('./runtime.ts');
   const wanted = { graph, version };
-  const serving = loaded === undefined || loaded.version === version ? await servedBy(runtime, wanted) : await servedElsewhere(runtime, wanted);
+  const serving =
+    loaded === undefined || loaded.version === version
+      ? await servedBy(runtime, wanted)
+      : await servedElsewhere(runtime, wanted);
   if (serving.started === 'nobody') await refuseUnserved(runtime, wanted, loaded, options);
   return serving;
 }
 
 /** @throws UnknownGraphError | PerdureError VERSION_NOT_SERVED unless the run may wait for a worker. */
-async function refuseUnserved({ client }: Runtime, { graph, version }: { graph: string; version: string }, loaded: LoadedGraph | undefined, { detach }: RunOptions): Promise<void> {
+async function refuseUnserved(
+  { client }: Runtime,
+  { graph, version }: { graph: string; version: string },
+  loaded: LoadedGraph | undefined,
+  { detach }: RunOptions,
+): Promise<void> {
   const known = (await client.graphs()).filter((one) => one.graph === graph).map((one) => one.version);
   const here = loaded ? `; langgraph.json gives version ${loaded.version}` : '';
-  if (!known.includes(version)) throw new UnknownGraphError(`Graph '${graph}' has no version '${version}'${here}.`, { graph, known });
+  if (!known.includes(version))
+    throw new UnknownGraphError(`Graph '${graph}' has no version '${version}'${here}.`, { graph, known });
   if (detach === true) return;
   throw new PerdureError(
     'VERSION_NOT_SERVED',
@@ -132,4 +159,3 @@ async function register({ client }: Runtime, loaded: LoadedGraph): Promise<void>
   registry.add(loaded);
   await registry.register(client.database, client.tenant);
 }
-

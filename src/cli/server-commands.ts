@@ -1,15 +1,15 @@
+import { dirname } from 'node:path';
 import { maskPassword } from '../config/config.ts';
+import { isPerdureError } from '../contracts/errors.ts';
 import { down, type RunningServer } from '../dev/index.ts';
-import { openDatabase } from '../postgres/database.ts';
+import { findProject, readProject } from '../graph/langgraph-json.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { EXIT } from './exit-status.ts';
 import { ensureWorker, stopWorkers } from './local-workers.ts';
-import { findProject, readProject } from '../graph/langgraph-json.ts';
 import { projectFile, settingsIn, startServers } from './project-context.ts';
+import { atDatabase } from './looking.ts';
 import { migrateIfNeeded } from './schema-state.ts';
-import { dirname } from 'node:path';
 import type { Session } from './session.ts';
-import { isPerdureError } from '../contracts/errors.ts';
 
 export type UpOptions = { worker: boolean; showSecrets?: boolean };
 
@@ -18,14 +18,18 @@ export async function startAll(session: Session, options: UpOptions): Promise<nu
   const { project, config, env } = await session.settings();
   const progress = await session.output.progress();
   const servers = await startServers(config, progress);
-  const database = openDatabase({ connectionString: servers.databaseUrl, schema: config.schema, max: 2 });
-  const started = await (async () => {
+  const installation = { databaseUrl: servers.databaseUrl, schema: config.schema };
+  const started = await atDatabase(installation, async (database) => {
     const migrations = await migrateIfNeeded(database, progress);
-    const need = project && options.worker ? { project, config, servers, database, env, cwd: session.cwd, onProgress: progress } : undefined;
-    return { migrations, worker: need ? await ensureWorker(need) : undefined };
-  })().finally(() => database.close());
+    if (!project || !options.worker) return { migrations, worker: undefined };
+    const need = { project, config, servers, database, env, cwd: session.cwd, onProgress: progress };
+    return { migrations, worker: await ensureWorker(need) };
+  });
   const { running } = servers;
-  const worker = started.worker && 'worker' in started.worker ? { ...started.worker.worker, started: started.worker.started } : undefined;
+  const worker =
+    started.worker && 'worker' in started.worker
+      ? { ...started.worker.worker, started: started.worker.started }
+      : undefined;
   const document = {
     home: config.home,
     project: project?.file ?? null,
@@ -37,7 +41,9 @@ export async function startAll(session: Session, options: UpOptions): Promise<nu
     postgres: running.postgres,
     temporal: running.temporal,
     migrations: started.migrations,
-    worker: worker ? { pid: worker.pid, started: worker.started, serves: worker.serves, log: worker.log } : null,
+    worker: worker
+      ? { pid: worker.pid, started: worker.started, serves: worker.serves, log: worker.log }
+      : null,
   };
   session.output.result(document, ({ bold }) =>
     [
@@ -70,7 +76,9 @@ export async function stopAll(session: Session): Promise<number> {
   const { stopped } = await down({ home: config.home, onProgress: progress });
   const all = [...workers.map((pid) => ({ name: 'worker', pid })), ...stopped];
   session.output.result({ home: config.home, stopped: all }, () =>
-    all.length === 0 ? `nothing of ${config.home} was running` : `stopped: ${all.map(({ name, pid }) => `${name} (pid ${pid})`).join(', ')}. Data stays in ${config.home}.`,
+    all.length === 0
+      ? `nothing of ${config.home} was running`
+      : `stopped: ${all.map(({ name, pid }) => `${name} (pid ${pid})`).join(', ')}. Data stays in ${config.home}.`,
   );
   return EXIT.done;
 }
@@ -89,10 +97,11 @@ export async function migrateSchema(session: Session): Promise<number> {
   const { config } = await session.settings();
   const progress = await session.output.progress();
   const { databaseUrl } = await startServers(config, progress);
-  const database = openDatabase({ connectionString: databaseUrl, schema: config.schema, max: 2 });
-  const report = await migrate(database).finally(() => database.close());
+  const report = await atDatabase({ databaseUrl, schema: config.schema }, migrate);
   session.output.result(report, () =>
-    report.applied.length === 0 ? `schema '${report.schema}' is up to date` : `schema '${report.schema}': applied ${report.applied.join(', ')}`,
+    report.applied.length === 0
+      ? `schema '${report.schema}' is up to date`
+      : `schema '${report.schema}': applied ${report.applied.join(', ')}`,
   );
   return EXIT.done;
 }

@@ -34,7 +34,13 @@ export class Session {
 
   /** `perdure <words>`, as it has to be typed here to mean this project. */
   commandLine(...words: string[]): string {
-    return ['perdure', ...words, ...(this.projectOption === undefined ? [] : ['--project', this.projectOption])].map(quoted).join(' ');
+    return [
+      'perdure',
+      ...words,
+      ...(this.projectOption === undefined ? [] : ['--project', this.projectOption]),
+    ]
+      .map(quoted)
+      .join(' ');
   }
 }
 
@@ -58,4 +64,3 @@ export async function perform(host: Host, options: CommonOptions, work: Work): P
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
-

@@ -16,7 +16,7 @@ export function showRun(session: Session, result: RunResult): number {
     const where = `thread ${bold(plain(result.thread_id))}, ${result.graph}@${result.version}, run ${result.run_id}`;
     switch (result.status) {
       case 'success':
-        return `${green('done')}: ${where}\n${plain(JSON.stringify(result.values, null, 2))}`;
+        return `${green('done')}: ${where}\n${plain(JSON.stringify(result.values ?? null, null, 2))}`;
       case 'interrupted':
         return `${yellow('waiting')}: ${where}\n${questions(session, result)}`;
       case 'error':
@@ -45,18 +45,27 @@ function questions(session: Session, { thread_id, interrupts = [], next = [] }: 
         kind === 'operation' ? `${node} does not know whether its effect happened:` : `${node} asks:`,
         indented(plain(typeof value === 'string' ? value : JSON.stringify(value, null, 2))),
         `Answer: ${resumeLine(session, thread_id, id, kind)}`,
-        ...(kind === 'operation' ? [`    or: ${resumeLine(session, thread_id, id, kind, `'{"retry": true}'`)}`] : []),
+        ...(kind === 'operation'
+          ? [`    or: ${resumeLine(session, thread_id, id, kind, `'{"retry": true}'`)}`]
+          : []),
       ].join('\n'),
     )
     .join('\n\n');
 }
 
 /** The command that answers, ready to be pasted; the answer itself is the reader's. */
-export function resumeLine(session: Session, threadId: string, interruptId?: string, kind?: string, answer?: string): string {
+export function resumeLine(
+  session: Session,
+  threadId: string,
+  interruptId?: string,
+  kind?: string,
+  answer?: string,
+): string {
   const value = answer ?? (kind === 'operation' ? `'{"happened": RESULT}'` : `'JSON'`);
   const options = interruptId === undefined ? '' : ` --interrupt ${interruptId} --value ${value}`;
   // A thread id that looks like an option has to come last, after --.
-  if (threadId.startsWith('-')) return `${session.commandLine('resume')}${options} ${session.commandLine('--', threadId).slice('perdure '.length)}`;
+  if (threadId.startsWith('-'))
+    return `${session.commandLine('resume')}${options} ${session.commandLine('--', threadId).slice('perdure '.length)}`;
   return `${session.commandLine('resume', threadId)}${options}`;
 }
 

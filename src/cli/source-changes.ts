@@ -15,14 +15,16 @@ const MAX_FILES = 5_000;
  * @param ignored files that don't count, such as the input of the run at hand. Absolute.
  */
 export function changedSince(project: Project, since: number, ignored: readonly string[] = []): boolean {
-  if ([project.file, ...project.graphs.map(({ file }) => file)].some((file) => isNewer(file, since))) return true;
+  if ([project.file, ...project.graphs.map(({ file }) => file)].some((file) => isNewer(file, since)))
+    return true;
   const folders = [project.folder];
   let seen = 0;
   for (let folder = folders.shift(); folder !== undefined && seen < MAX_FILES; folder = folders.shift()) {
     for (const entry of entriesOf(folder)) {
       const path = join(folder, entry.name);
       if (entry.isDirectory() && !LEFT_OUT.has(entry.name)) folders.push(path);
-      if (!entry.isFile() || !(CODE.test(path) || path.endsWith('.json') || SETTINGS.has(entry.name))) continue;
+      if (!entry.isFile() || !(CODE.test(path) || path.endsWith('.json') || SETTINGS.has(entry.name)))
+        continue;
       seen += 1;
       if (!ignored.includes(path) && isNewer(path, since)) return true;
     }

@@ -15,7 +15,13 @@ export async function showThreads(session: Session, options: ThreadsOptions): Pr
   session.output.result({ threads }, () =>
     table(
       ['THREAD', 'GRAPH', 'STATUS', 'QUESTIONS', 'CHANGED'],
-      threads.map((thread) => [thread.thread_id, `${thread.graph}@${thread.version}`, thread.status, thread.pending_interrupts || '', time(thread.updated_at)]),
+      threads.map((thread) => [
+        thread.thread_id,
+        `${thread.graph}@${thread.version}`,
+        thread.status,
+        thread.pending_interrupts || '',
+        time(thread.updated_at),
+      ]),
       'no threads',
     ),
   );
@@ -31,31 +37,55 @@ export async function showThread(session: Session, threadId: string): Promise<nu
   const shown = await withDatabase(session, async (database, tenant) => {
     const thread = await readThread(database, tenant, threadId);
     const runs = await listRuns(database, tenant, threadId, SHOWN_RUNS);
-    const interrupts = await listInterrupts(database, tenant, { thread_id: threadId, status: 'pending', limit: SHOWN_INTERRUPTS });
+    const interrupts = await listInterrupts(database, tenant, {
+      thread_id: threadId,
+      status: 'pending',
+      limit: SHOWN_INTERRUPTS,
+    });
     const [last] = runs;
-    const next = thread.status === 'interrupted' && last ? ((await readRun(database, tenant, last.run_id)).next ?? []) : [];
+    const next =
+      thread.status === 'interrupted' && last
+        ? ((await readRun(database, tenant, last.run_id)).next ?? [])
+        : [];
     return { ...thread, next, interrupts, runs };
   });
   session.output.result(shown, ({ bold }) => {
-    const lines = [`thread ${bold(plain(shown.thread_id))}: ${shown.status}, ${shown.graph}@${shown.version}, since ${time(shown.created_at)}`];
+    const lines = [
+      `thread ${bold(plain(shown.thread_id))}: ${shown.status}, ${shown.graph}@${shown.version}, since ${time(shown.created_at)}`,
+    ];
     if (shown.next.length > 0) lines.push(`next: ${shown.next.join(', ')}`);
     lines.push(
       '',
       table(
         ['RUN', 'KIND', 'STATUS', 'ASKED', 'ENDED', 'ERROR'],
-        shown.runs.map((run) => [run.run_id, run.kind, run.status, time(run.created_at), time(run.finished_at), run.error ? cell(errorLine(run.error)) : '']),
+        shown.runs.map((run) => [
+          run.run_id,
+          run.kind,
+          run.status,
+          time(run.created_at),
+          time(run.finished_at),
+          run.error ? cell(errorLine(run.error)) : '',
+        ]),
         'no runs',
       ),
     );
     for (const { id, node, value, kind } of shown.interrupts)
-      lines.push('', `${node} asks: ${plain(cell(value))}`, `Answer: ${resumeLine(session, threadId, id, kind)}`);
-    if (shown.status === 'interrupted' && shown.interrupts.length === 0) lines.push('', `Go on: ${resumeLine(session, threadId)}`);
+      lines.push(
+        '',
+        `${node} asks: ${plain(cell(value))}`,
+        `Answer: ${resumeLine(session, threadId, id, kind)}`,
+      );
+    if (shown.status === 'interrupted' && shown.interrupts.length === 0)
+      lines.push('', `Go on: ${resumeLine(session, threadId)}`);
     return lines.join('\n');
   });
   return EXIT.done;
 }
 
-export async function showApprovals(session: Session, options: { thread?: string; limit: number }): Promise<number> {
+export async function showApprovals(
+  session: Session,
+  options: { thread?: string; limit: number },
+): Promise<number> {
   const interrupts = await withDatabase(session, async (database, tenant) => {
     if (options.thread !== undefined) await readThread(database, tenant, options.thread);
     return listInterrupts(database, tenant, {
@@ -65,17 +95,33 @@ export async function showApprovals(session: Session, options: { thread?: string
     });
   });
   session.output.result({ interrupts }, () => {
-    const rows = interrupts.map(({ thread_id, node, id, value, created_at }) => [thread_id, node, id, time(created_at), cell(value)]);
-    const list = table(['THREAD', 'NODE', 'INTERRUPT', 'ASKED', 'QUESTION'], rows, 'nothing waits for a person');
+    const rows = interrupts.map(({ thread_id, node, id, value, created_at }) => [
+      thread_id,
+      node,
+      id,
+      time(created_at),
+      cell(value),
+    ]);
+    const list = table(
+      ['THREAD', 'NODE', 'INTERRUPT', 'ASKED', 'QUESTION'],
+      rows,
+      'nothing waits for a person',
+    );
     const [first] = interrupts;
     return first ? `${list}\n\nAnswer: ${resumeLine(session, first.thread_id, first.id, first.kind)}` : list;
   });
   return EXIT.done;
 }
 
-export async function showHistory(session: Session, threadId: string, { limit }: { limit: number }): Promise<number> {
+export async function showHistory(
+  session: Session,
+  threadId: string,
+  { limit }: { limit: number },
+): Promise<number> {
   checkThreadId(threadId);
-  const checkpoints = await withDatabase(session, (database, tenant) => readHistory(database, tenant, threadId, limit));
+  const checkpoints = await withDatabase(session, (database, tenant) =>
+    readHistory(database, tenant, threadId, limit),
+  );
   session.output.result({ thread_id: threadId, checkpoints }, () =>
     table(
       ['STEP', 'CHECKPOINT', 'MADE', 'SOURCE', 'VERSION', 'NEXT'],

@@ -17,7 +17,13 @@ const MAX_REPLACED = 3;
  * is replaced.
  * @returns the exit status.
  */
-export async function waitAndShow(session: Session, runtime: Runtime, run: RecordedRun, serving: Serving, progress: Progress): Promise<number> {
+export async function waitAndShow(
+  session: Session,
+  runtime: Runtime,
+  run: RecordedRun,
+  serving: Serving,
+  progress: Progress,
+): Promise<number> {
   const stopped = new AbortController();
   const onSignal = () => stopped.abort();
   process.once('SIGINT', onSignal);
@@ -29,7 +35,8 @@ export async function waitAndShow(session: Session, runtime: Runtime, run: Recor
     const follow = session.commandLine('thread', run.thread_id);
     if (!stopped.signal.aborted) throw stillRecorded(error, run, follow);
     session.output.note(`The run goes on. Follow it: ${follow}`);
-    if (session.output.json) session.output.result(await runtime.client.readRun(run.run_id).catch(() => asPending(run)), () => '');
+    if (session.output.json)
+      session.output.result(await runtime.client.readRun(run.run_id).catch(() => asPending(run)), () => '');
     return EXIT.stopped;
   } finally {
     process.off('SIGINT', onSignal);
@@ -45,7 +52,12 @@ function stillRecorded(error: unknown, run: RecordedRun, follow: string): unknow
   return error;
 }
 
-function watchWorker(runtime: Runtime, run: RecordedRun, serving: Serving, progress: Progress): { stop(): void } {
+function watchWorker(
+  runtime: Runtime,
+  run: RecordedRun,
+  serving: Serving,
+  progress: Progress,
+): { stop(): void } {
   let at = serving;
   let replaced = 0;
   let timer: NodeJS.Timeout | undefined;

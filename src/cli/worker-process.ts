@@ -32,7 +32,14 @@ const readyLine = z.object({
 });
 const errorLine = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
-export type WorkerLaunch = { home: string; project: Project; config: Config; servers: Servers; env: Environment; cwd: string };
+export type WorkerLaunch = {
+  home: string;
+  project: Project;
+  config: Config;
+  servers: Servers;
+  env: Environment;
+  cwd: string;
+};
 
 /** Starts a worker in a session of its own. It is not ready yet: see whenReady(). */
 export async function launchWorker(launch: WorkerLaunch): Promise<WorkerRecord> {
@@ -48,7 +55,15 @@ export async function launchWorker(launch: WorkerLaunch): Promise<WorkerRecord> 
   });
   removeOldLogs(logsOf(home));
   const installation = installationOf(config, servers);
-  return { ...record, project: project.file, installation, started_at, log: log.path, worker_id: null, serves: [] };
+  return {
+    ...record,
+    project: project.file,
+    installation,
+    started_at,
+    log: log.path,
+    worker_id: null,
+    serves: [],
+  };
 }
 
 /**
@@ -65,9 +80,17 @@ export async function whenReady(worker: WorkerRecord): Promise<WorkerRecord> {
     const ready = lines.map((line) => readyLine.safeParse(line)).find(({ success }) => success)?.data;
     if (ready && alive) return { ...worker, worker_id: ready.worker_id, serves: ready.serves };
     if (!alive) {
-      const said = lines.map((line) => errorLine.safeParse(line)).findLast(({ success }) => success)?.data?.error;
-      if (said) throw new PerdureError(said.code, `The worker can't serve ${worker.project}: ${said.message}`, { log: worker.log });
-      throw new PerdureError('WORKER_START_FAILED', `The worker for ${worker.project} ended at its start. ${tailOf(log)}`, { log: worker.log });
+      const said = lines.map((line) => errorLine.safeParse(line)).findLast(({ success }) => success)
+        ?.data?.error;
+      if (said)
+        throw new PerdureError(said.code, `The worker can't serve ${worker.project}: ${said.message}`, {
+          log: worker.log,
+        });
+      throw new PerdureError(
+        'WORKER_START_FAILED',
+        `The worker for ${worker.project} ended at its start. ${tailOf(log)}`,
+        { log: worker.log },
+      );
     }
     if (Date.now() > end) {
       await stopWorker(worker);
@@ -103,7 +126,9 @@ function workerEnvironment({ env, cwd, config, servers }: WorkerLaunch): NodeJS.
 }
 
 function removeOldLogs(folder: string): void {
-  const logs = readdirSync(folder).filter((name) => /^worker-.*\.log$/.test(name)).sort();
+  const logs = readdirSync(folder)
+    .filter((name) => /^worker-.*\.log$/.test(name))
+    .sort();
   for (const name of logs.slice(0, -KEPT_LOGS)) rmSync(join(folder, name), { force: true });
 }
 

@@ -53,7 +53,13 @@ export function writeWorkers(home: string, workers: WorkerRecord[]): void {
 
 /** Equal for two commands exactly when their workers would take each other's work. */
 export function installationOf(config: Config, servers: Servers): string {
-  const parts = [servers.databaseUrl, config.schema, config.tenant, servers.temporal.address, servers.temporal.namespace];
+  const parts = [
+    servers.databaseUrl,
+    config.schema,
+    config.tenant,
+    servers.temporal.address,
+    servers.temporal.namespace,
+  ];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 16);
 }
 

@@ -89,15 +89,21 @@ export function makeProject(name: string, servers: 'shared' | 'own' = 'shared'):
   // As an installation has it: perdure beside what else the graphs import.
   mkdirSync(join(folder, 'node_modules'));
   symlinkSync(ROOT, join(folder, 'node_modules/perdure'));
-  for (const name of ['@langchain', 'zod']) symlinkSync(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name));
+  for (const found of ['@langchain', 'zod'])
+    symlinkSync(join(ROOT, 'node_modules', found), join(folder, 'node_modules', found));
   const schema = `cli_${name}_${Math.random().toString(36).slice(2, 8)}`;
-  const env: Record<string, string> = { PERDURE_SCHEMA: schema, USER: 'mira', ...(servers === 'shared' ? sharedServers() : {}) };
+  const env: Record<string, string> = {
+    PERDURE_SCHEMA: schema,
+    USER: 'mira',
+    ...(servers === 'shared' ? sharedServers() : {}),
+  };
   const write = (file: string, content: string) => writeFileSync(join(folder, file), content);
   write('package.json', '{"type":"module"}');
   write('graphs.ts', GRAPHS);
   write('double.mjs', double());
   write('langgraph.json', LANGGRAPH_JSON);
-  const start = (args: string[], options: Options = {}) => startPerdure(args, { cwd: folder, ...options, env: { ...env, ...options.env } });
+  const start = (args: string[], options: Options = {}) =>
+    startPerdure(args, { cwd: folder, ...options, env: { ...env, ...options.env } });
   const perdure = (args: string[], options: Options = {}) => start(args, options).ended;
   return {
     folder,
@@ -108,7 +114,8 @@ export function makeProject(name: string, servers: 'shared' | 'own' = 'shared'):
     async remove() {
       write('langgraph.json', LANGGRAPH_JSON);
       const { status, stderr } = await perdure(['down']);
-      if (servers === 'shared') await onDatabase((client) => client.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`));
+      if (servers === 'shared')
+        await onDatabase((client) => client.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`));
       if (status !== 0) throw new Error(`perdure down: ${stderr}`);
       rmSync(folder, { recursive: true, force: true });
     },
@@ -119,8 +126,18 @@ export function makeProject(name: string, servers: 'shared' | 'own' = 'shared'):
 export async function countRows(project: TestProject): Promise<Record<string, number>> {
   return onDatabase(async (client) => {
     const counts: Record<string, number> = {};
-    for (const name of ['graph_versions', 'threads', 'runs', 'interrupts', 'operations', 'checkpoints', 'checkpoint_writes']) {
-      const { rows } = await client.query<{ count: number }>(`SELECT count(*)::int AS count FROM "${project.env['PERDURE_SCHEMA']}"."${name}"`);
+    for (const name of [
+      'graph_versions',
+      'threads',
+      'runs',
+      'interrupts',
+      'operations',
+      'checkpoints',
+      'checkpoint_writes',
+    ]) {
+      const { rows } = await client.query<{ count: number }>(
+        `SELECT count(*)::int AS count FROM "${project.env['PERDURE_SCHEMA']}"."${name}"`,
+      );
       counts[name] = rows[0]?.count ?? -1;
     }
     return counts;
@@ -137,7 +154,11 @@ export async function onDatabase<T>(work: (client: pg.Client) => Promise<T>): Pr
   }
 }
 
-export function errorOf({ json }: Ended): { code: string; message: string; details: Record<string, unknown> } {
+export function errorOf({ json }: Ended): {
+  code: string;
+  message: string;
+  details: Record<string, unknown>;
+} {
   return json['error'] as { code: string; message: string; details: Record<string, unknown> };
 }
 
@@ -161,29 +182,40 @@ function sharedServers() {
   return { DATABASE_URL: inject('databaseUrl'), TEMPORAL_ADDRESS: inject('temporalAddress') };
 }
 
-function startPerdure(args: string[], options: Options & { env: Record<string, string>; cwd: string }): Started {
-  const child = spawn(process.execPath, [MAIN, ...args], { cwd: options.cwd, env: { ...baseEnvironment(), ...options.env }, stdio: 'pipe' });
+function startPerdure(
+  args: string[],
+  options: Options & { env: Record<string, string>; cwd: string },
+): Started {
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    cwd: options.cwd,
+    env: { ...baseEnvironment(), ...options.env },
+    stdio: 'pipe',
+  });
   // A command that does not read its input may have ended before it comes.
   child.stdin.on('error', () => undefined);
   child.stdin.end(options.stdin ?? '');
-  const ended = Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)]).then(([, stdout, stderr]) => ({
-    status: child.exitCode,
-    stdout,
-    stderr,
-    get json() {
-      try {
-        return JSON.parse(stdout) as Record<string, unknown>;
-      } catch (error) {
-        throw new Error(`stdout is not one JSON document: ${stdout}\nstderr: ${stderr}`, { cause: error });
-      }
-    },
-  }));
+  const ended = Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)]).then(
+    ([, stdout, stderr]) => ({
+      status: child.exitCode,
+      stdout,
+      stderr,
+      get json() {
+        try {
+          return JSON.parse(stdout) as Record<string, unknown>;
+        } catch (error) {
+          throw new Error(`stdout is not one JSON document: ${stdout}\nstderr: ${stderr}`, { cause: error });
+        }
+      },
+    }),
+  );
   return { child, ended };
 }
 
 /** Nothing of the developer's own settings, but what finds programs and caches. */
 function baseEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => ['PATH', 'HOME', 'PERDURE_CACHE', 'PERDURE_TEMPORAL_CLI', 'XDG_CACHE_HOME', 'TMPDIR'].includes(name)),
+    Object.entries(process.env).filter(([name]) =>
+      ['PATH', 'HOME', 'PERDURE_CACHE', 'PERDURE_TEMPORAL_CLI', 'XDG_CACHE_HOME', 'TMPDIR'].includes(name),
+    ),
   );
 }

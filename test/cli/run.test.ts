@@ -1,7 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countRows, double, errorOf, isRunning, makeProject, until, type Ended, type TestProject } from './perdure.ts';
+import {
+  countRows,
+  double,
+  errorOf,
+  isRunning,
+  makeProject,
+  until,
+  type Ended,
+  type TestProject,
+} from './perdure.ts';
 
 const LIMIT = 120_000;
 
@@ -13,26 +22,50 @@ afterAll(() => project.remove(), LIMIT);
 
 const ask = (name: string) => ['run', 'ask', '--input', JSON.stringify({ name }), '--json'];
 
-test('with no worker up, a detached run and a detached answer are taken at once; a worker completes them, once', { timeout: LIMIT }, async () => {
-  const taken = await project.perdure([...ask('Mira'), '--thread', 'patient', '--detach', '--no-worker']);
-  expect(taken.status).toBe(0);
-  expect(taken.json).toMatchObject({ thread_id: 'patient', graph: 'ask', status: 'pending', run_id: expect.stringMatching(/^[0-9a-f-]{36}$/) });
-  expect(workers()).toEqual([]);
+test(
+  'with no worker up, a detached run and a detached answer are taken at once; a worker completes them, once',
+  { timeout: LIMIT },
+  async () => {
+    const taken = await project.perdure([...ask('Mira'), '--thread', 'patient', '--detach', '--no-worker']);
+    expect(taken.status).toBe(0);
+    expect(taken.json).toMatchObject({
+      thread_id: 'patient',
+      graph: 'ask',
+      status: 'pending',
+      run_id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+    });
+    expect(workers()).toEqual([]);
 
-  const up = await project.perdure(['up', '--json']);
-  expect(up.status).toBe(0);
-  const asked = await until(async () => questionsOf(await project.perdure(['approvals', '--thread', 'patient', '--json']))[0]);
-  // The worker goes away again; the answer is taken all the same.
-  await project.perdure(['down']);
-  const answered = await project.perdure(['resume', 'patient', '--interrupt', asked.id, '--value', '"yes"', '--detach', '--no-worker', '--json']);
-  expect({ status: answered.status, run: answered.json['status'] }).toEqual({ status: 0, run: 'pending' });
-  await project.perdure(['up']);
-  const thread = await until(async () => {
-    const { json } = await project.perdure(['thread', 'patient', '--json']);
-    return json['status'] === 'idle' ? json : undefined;
-  });
-  expect(thread['runs']).toMatchObject([{ kind: 'resume', status: 'success', run_id: answered.json['run_id'] }, { kind: 'input', status: 'interrupted', run_id: taken.json['run_id'] }]);
-});
+    const up = await project.perdure(['up', '--json']);
+    expect(up.status).toBe(0);
+    const asked = await until(
+      async () => questionsOf(await project.perdure(['approvals', '--thread', 'patient', '--json']))[0],
+    );
+    // The worker goes away again; the answer is taken all the same.
+    await project.perdure(['down']);
+    const answered = await project.perdure([
+      'resume',
+      'patient',
+      '--interrupt',
+      asked.id,
+      '--value',
+      '"yes"',
+      '--detach',
+      '--no-worker',
+      '--json',
+    ]);
+    expect({ status: answered.status, run: answered.json['status'] }).toEqual({ status: 0, run: 'pending' });
+    await project.perdure(['up']);
+    const thread = await until(async () => {
+      const { json } = await project.perdure(['thread', 'patient', '--json']);
+      return json['status'] === 'idle' ? json : undefined;
+    });
+    expect(thread['runs']).toMatchObject([
+      { kind: 'resume', status: 'success', run_id: answered.json['run_id'] },
+      { kind: 'input', status: 'interrupted', run_id: taken.json['run_id'] },
+    ]);
+  },
+);
 
 describe('run and resume', { timeout: LIMIT }, () => {
   test('end in the output', async () => {
@@ -62,22 +95,67 @@ describe('run and resume', { timeout: LIMIT }, () => {
     expect(ended.status).toBe(3);
     expect(ended.json).toMatchObject({
       status: 'interrupted',
-      interrupts: [{ id: expect.any(String), node: 'approve', value: { question: 'send hello Noor' }, kind: 'interrupt' }],
+      interrupts: [
+        {
+          id: expect.any(String),
+          node: 'approve',
+          value: { question: 'send hello Noor' },
+          kind: 'interrupt',
+        },
+      ],
       next: ['approve'],
     });
     const { id = '' } = questionsOf(ended)[0] ?? {};
-    const wrong = await project.perdure(['resume', 'noor', '--interrupt', 'another', '--value', '1', '--json']);
-    expect({ status: wrong.status, error: errorOf(wrong) }).toMatchObject({ status: 1, error: { code: 'INTERRUPT_UNKNOWN', details: { pending: [id] } } });
+    const wrong = await project.perdure([
+      'resume',
+      'noor',
+      '--interrupt',
+      'another',
+      '--value',
+      '1',
+      '--json',
+    ]);
+    expect({ status: wrong.status, error: errorOf(wrong) }).toMatchObject({
+      status: 1,
+      error: { code: 'INTERRUPT_UNKNOWN', details: { pending: [id] } },
+    });
     const answerless = await project.perdure(['resume', 'noor', '--json']);
-    expect({ status: answerless.status, message: errorOf(answerless).message }).toMatchObject({ status: 2, message: expect.stringContaining('--value') });
+    expect({ status: answerless.status, message: errorOf(answerless).message }).toMatchObject({
+      status: 2,
+      message: expect.stringContaining('--value'),
+    });
 
-    const done = await project.perdure(['resume', 'noor', '--interrupt', id, '--value', '{"ok":true}', '--json']);
+    const done = await project.perdure([
+      'resume',
+      'noor',
+      '--interrupt',
+      id,
+      '--value',
+      '{"ok":true}',
+      '--json',
+    ]);
     expect(done.status).toBe(0);
     expect(done.json).toMatchObject({ status: 'success', values: { name: 'Noor', answer: { ok: true } } });
 
-    const again = await project.perdure(['resume', 'noor', '--interrupt', id, '--value', '{"ok":true}', '--json']);
+    const again = await project.perdure([
+      'resume',
+      'noor',
+      '--interrupt',
+      id,
+      '--value',
+      '{"ok":true}',
+      '--json',
+    ]);
     expect(again.json['run_id']).toBe(done.json['run_id']);
-    const other = await project.perdure(['resume', 'noor', '--interrupt', id, '--value', '{"ok":false}', '--json']);
+    const other = await project.perdure([
+      'resume',
+      'noor',
+      '--interrupt',
+      id,
+      '--value',
+      '{"ok":false}',
+      '--json',
+    ]);
     expect({ status: other.status, error: errorOf(other) }).toMatchObject({
       status: 1,
       error: { code: 'INTERRUPT_ALREADY_ANSWERED', message: expect.stringContaining('user:mira') },
@@ -85,7 +163,14 @@ describe('run and resume', { timeout: LIMIT }, () => {
   });
 
   test('show a person the question and the command that answers it', async () => {
-    const { status, stdout } = await project.perdure(['run', 'ask', '--input', '{"name":"Ada\\u001b[2J"}', '--thread', 'it is Ada']);
+    const { status, stdout } = await project.perdure([
+      'run',
+      'ask',
+      '--input',
+      '{"name":"Ada\\u001b[2J"}',
+      '--thread',
+      'it is Ada',
+    ]);
     expect(status).toBe(3);
     expect(stdout).toContain('"question": "send hello Ada');
     expect(stdout).toMatch(/perdure resume 'it is Ada' --interrupt \w+ --value 'JSON'/);
@@ -93,8 +178,20 @@ describe('run and resume', { timeout: LIMIT }, () => {
   });
 
   test('go on after a static interrupt', async () => {
-    const stopped = await project.perdure(['run', 'stops', '--input', '{"n":1}', '--thread', 'static', '--json']);
-    expect({ status: stopped.status, next: stopped.json['next'], interrupts: stopped.json['interrupts'] }).toEqual({ status: 3, next: ['after'], interrupts: [] });
+    const stopped = await project.perdure([
+      'run',
+      'stops',
+      '--input',
+      '{"n":1}',
+      '--thread',
+      'static',
+      '--json',
+    ]);
+    expect({
+      status: stopped.status,
+      next: stopped.json['next'],
+      interrupts: stopped.json['interrupts'],
+    }).toEqual({ status: 3, next: ['after'], interrupts: [] });
     const done = await project.perdure(['resume', 'static', '--json']);
     expect({ status: done.status, values: done.json['values'] }).toEqual({ status: 0, values: { n: 20 } });
     expect((await project.perdure(['resume', 'static'])).status).toBe(2);
@@ -107,11 +204,27 @@ describe('run and resume', { timeout: LIMIT }, () => {
   });
 
   test('refuse a busy thread when told to, and cancel what runs', async () => {
-    const slow = (...more: string[]) => ['run', 'slow', '--input', '{"n":60000}', '--thread', 'slow', '--json', ...more];
+    const slow = (...more: string[]) => [
+      'run',
+      'slow',
+      '--input',
+      '{"n":60000}',
+      '--thread',
+      'slow',
+      '--json',
+      ...more,
+    ];
     const waiting = project.start(slow());
-    await until(async () => ((await project.perdure(['threads', '--status', 'busy', '--json'])).stdout.includes('"slow"') ? true : undefined));
+    await until(async () =>
+      (await project.perdure(['threads', '--status', 'busy', '--json'])).stdout.includes('"slow"')
+        ? true
+        : undefined,
+    );
     const refused = await project.perdure(slow('--strategy', 'reject'));
-    expect({ status: refused.status, code: errorOf(refused).code }).toEqual({ status: 1, code: 'THREAD_BUSY' });
+    expect({ status: refused.status, code: errorOf(refused).code }).toEqual({
+      status: 1,
+      code: 'THREAD_BUSY',
+    });
     const cancelled = await project.perdure(['cancel', 'slow', '--json']);
     expect(cancelled.status).toBe(0);
     const ended = await waiting.ended;
@@ -120,18 +233,45 @@ describe('run and resume', { timeout: LIMIT }, () => {
 
   test('leave the run to itself when Ctrl-C ends the waiting', async () => {
     const waiting = project.start(['run', 'slow', '--input', '{"n":4000}', '--thread', 'left', '--json']);
-    await until(async () => ((await project.perdure(['threads', '--status', 'busy', '--json'])).stdout.includes('"left"') ? true : undefined));
+    await until(async () =>
+      (await project.perdure(['threads', '--status', 'busy', '--json'])).stdout.includes('"left"')
+        ? true
+        : undefined,
+    );
     waiting.child.kill('SIGINT');
     const ended = await waiting.ended;
-    expect({ status: ended.status, thread: ended.json['thread_id'] }).toEqual({ status: 130, thread: 'left' });
+    expect({ status: ended.status, thread: ended.json['thread_id'] }).toEqual({
+      status: 130,
+      thread: 'left',
+    });
     expect(ended.stderr).toContain('perdure thread left');
-    await until(async () => ((await project.perdure(['thread', 'left', '--json'])).json['status'] === 'idle' ? true : undefined));
+    await until(async () =>
+      (await project.perdure(['thread', 'left', '--json'])).json['status'] === 'idle' ? true : undefined,
+    );
   });
 
   test('refuse another graph, or another version, on a thread', async () => {
     const before = await countRows(project);
-    const graph = await project.perdure(['run', 'double', '--input', '{"n":1}', '--thread', 'noor', '--json']);
-    const version = await project.perdure(['run', 'ask', '--input', '{"name":"x"}', '--thread', 'noor', '--version', '2', '--json']);
+    const graph = await project.perdure([
+      'run',
+      'double',
+      '--input',
+      '{"n":1}',
+      '--thread',
+      'noor',
+      '--json',
+    ]);
+    const version = await project.perdure([
+      'run',
+      'ask',
+      '--input',
+      '{"name":"x"}',
+      '--thread',
+      'noor',
+      '--version',
+      '2',
+      '--json',
+    ]);
     expect([graph, version].map((ended) => [ended.status, errorOf(ended).code])).toEqual([
       [1, 'VERSION_MISMATCH'],
       [1, 'GRAPH_UNKNOWN'],
@@ -159,7 +299,10 @@ describe('the worker', { timeout: LIMIT }, () => {
     project.write('graphs.ts', 'export const broken = ;');
     const ended = await project.perdure(['run', 'double', '--input', '{"n":1}', '--json']);
     expect(ended.status).toBe(1);
-    expect(errorOf(ended)).toMatchObject({ code: 'GRAPH_LOAD_FAILED', message: expect.stringContaining('graphs.ts') });
+    expect(errorOf(ended)).toMatchObject({
+      code: 'GRAPH_LOAD_FAILED',
+      message: expect.stringContaining('graphs.ts'),
+    });
     expect(workers()).toEqual([before]);
     expect(await isRunning(before?.pid ?? 0)).toBe(true);
   });
@@ -170,7 +313,9 @@ describe('a worker that was killed', { timeout: LIMIT }, () => {
     const other = makeProject('killed');
     try {
       const waiting = other.start(['run', 'slow', '--input', '{"n":3000}', '--thread', 'slow', '--json']);
-      await until(async () => ((await other.perdure(['threads', '--json'])).stdout.includes('"busy"') ? true : undefined));
+      await until(async () =>
+        (await other.perdure(['threads', '--json'])).stdout.includes('"busy"') ? true : undefined,
+      );
       const [killed] = workers(other);
       process.kill(killed?.pid ?? 0, 'SIGKILL');
       const ended = await waiting.ended;
@@ -190,5 +335,7 @@ function questionsOf({ json }: Ended): Question[] {
 
 function workers(of = project): { pid: number }[] {
   const file = join(of.folder, '.perdure/workers.json');
-  return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as { workers: { pid: number }[] }).workers : [];
+  return existsSync(file)
+    ? (JSON.parse(readFileSync(file, 'utf8')) as { workers: { pid: number }[] }).workers
+    : [];
 }

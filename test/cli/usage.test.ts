@@ -1,7 +1,15 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countRows, errorOf, GRAPH_NAMES, LANGGRAPH_JSON, makeProject, onDatabase, type TestProject } from './perdure.ts';
+import {
+  countRows,
+  errorOf,
+  GRAPH_NAMES,
+  LANGGRAPH_JSON,
+  makeProject,
+  onDatabase,
+  type TestProject,
+} from './perdure.ts';
 
 let project: TestProject;
 beforeAll(async () => {
@@ -19,7 +27,19 @@ describe('help', () => {
   });
 
   test.each([
-    'up', 'down', 'doctor', 'run', 'threads', 'thread', 'approvals', 'resume', 'history', 'operations', 'operations resolve', 'cancel', 'migrate',
+    'up',
+    'down',
+    'doctor',
+    'run',
+    'threads',
+    'thread',
+    'approvals',
+    'resume',
+    'history',
+    'operations',
+    'operations resolve',
+    'cancel',
+    'migrate',
   ])('of %s teaches with examples', async (command) => {
     const { status, stdout } = await project.perdure([...command.split(' '), '--help']);
     expect(status).toBe(0);
@@ -73,23 +93,44 @@ describe('a wrong command line', () => {
     const stdin = await project.perdure(['run', 'double', '--input', '-', '--json'], { stdin: '' });
     expect([file.status, stdin.status]).toEqual([2, 2]);
     expect(file.stderr).toContain('broken.json) is not valid JSON: at position 6');
-    expect(errorOf(stdin)).toMatchObject({ message: expect.stringContaining('(stdin)'), details: { position: 0 } });
+    expect(errorOf(stdin)).toMatchObject({
+      message: expect.stringContaining('(stdin)'),
+      details: { position: 0 },
+    });
   });
 });
 
 describe('what is asked in vain changes nothing', () => {
   test.each([
     ['an unknown graph', ['run', 'nobody', '--input', '{}'], 1, 'GRAPH_UNKNOWN', GRAPH_NAMES.join(', ')],
-    ['an unknown version', ['run', 'double', '--input', '{"n":1}', '--version', '99'], 1, 'GRAPH_UNKNOWN', '99'],
+    [
+      'an unknown version',
+      ['run', 'double', '--input', '{"n":1}', '--version', '99'],
+      1,
+      'GRAPH_UNKNOWN',
+      '99',
+    ],
     ['input that its schema refuses', ['run', 'ask', '--input', '{"name":5}'], 2, 'USAGE_INVALID', 'name'],
-    ['a reserved setting', ['run', 'double', '--input', '{}', '--config', '{"configurable":{"thread_id":"x"}}', '--no-worker'], 2, 'INPUT_INVALID', 'thread_id'],
+    [
+      'a reserved setting',
+      ['run', 'double', '--input', '{}', '--config', '{"configurable":{"thread_id":"x"}}', '--no-worker'],
+      2,
+      'INPUT_INVALID',
+      'thread_id',
+    ],
     ['an unknown thread', ['thread', 'nobody'], 1, 'THREAD_UNKNOWN', 'nobody'],
     ['the history of an unknown thread', ['history', 'nobody'], 1, 'THREAD_UNKNOWN', 'nobody'],
     ['approvals of an unknown thread', ['approvals', '--thread', 'nobody'], 1, 'THREAD_UNKNOWN', 'nobody'],
     ['operations of an unknown thread', ['operations', 'nobody'], 1, 'THREAD_UNKNOWN', 'nobody'],
     ['an answer to an unknown thread', ['resume', 'nobody', '--value', '1'], 1, 'THREAD_UNKNOWN', 'nobody'],
     ['the end of an unknown thread', ['cancel', 'nobody'], 1, 'THREAD_UNKNOWN', 'nobody'],
-    ['an unknown operation', ['operations', 'resolve', 'nothing', '--retry'], 1, 'OPERATION_UNKNOWN_ID', 'nothing'],
+    [
+      'an unknown operation',
+      ['operations', 'resolve', 'nothing', '--retry'],
+      1,
+      'OPERATION_UNKNOWN_ID',
+      'nothing',
+    ],
   ])('%s', async (_, args, status, code, says) => {
     const before = await countRows(project);
     const ended = await project.perdure([...args, '--json']);
@@ -115,11 +156,19 @@ describe('what is asked in vain changes nothing', () => {
     project.write('double.mjs', 'export default 5;');
     const ended = await project.perdure(['run', 'double', '--input', '{"n":1}', '--json']);
     expect(ended.status).toBe(1);
-    expect(errorOf(ended)).toMatchObject({ code: 'GRAPH_LOAD_FAILED', message: expect.stringContaining('double.mjs') });
+    expect(errorOf(ended)).toMatchObject({
+      code: 'GRAPH_LOAD_FAILED',
+      message: expect.stringContaining('double.mjs'),
+    });
   });
 
   test.each([
-    ['Postgres', { DATABASE_URL: 'postgres://postgres:secret@127.0.0.1:9/none' }, 'STORAGE_UNAVAILABLE', 'DATABASE_URL'],
+    [
+      'Postgres',
+      { DATABASE_URL: 'postgres://postgres:secret@127.0.0.1:9/none' },
+      'STORAGE_UNAVAILABLE',
+      'DATABASE_URL',
+    ],
     ['Temporal', { TEMPORAL_ADDRESS: '127.0.0.1:9' }, 'TEMPORAL_UNAVAILABLE', 'TEMPORAL_ADDRESS'],
   ])('an unreachable %s', async (_, env, code, says) => {
     const before = await countRows(project);
@@ -139,7 +188,10 @@ describe('what is asked in vain changes nothing', () => {
       url.password = 'wrong';
       const ended = await project.perdure(['threads', '--json'], { env: { DATABASE_URL: url.href } });
       expect(ended.status).toBe(1);
-      expect(errorOf(ended)).toMatchObject({ code: 'STORAGE_UNAVAILABLE', message: expect.stringContaining('password') });
+      expect(errorOf(ended)).toMatchObject({
+        code: 'STORAGE_UNAVAILABLE',
+        message: expect.stringContaining('password'),
+      });
     } finally {
       await onDatabase((client) => client.query(`DROP ROLE ${role}`));
     }
@@ -148,25 +200,37 @@ describe('what is asked in vain changes nothing', () => {
   test('a malformed variable is named', async () => {
     const ended = await project.perdure(['threads', '--json'], { env: { TEMPORAL_ADDRESS: 'somewhere' } });
     expect(ended.status).toBe(1);
-    expect(errorOf(ended)).toMatchObject({ code: 'CONFIG_INVALID', message: expect.stringContaining('TEMPORAL_ADDRESS') });
+    expect(errorOf(ended)).toMatchObject({
+      code: 'CONFIG_INVALID',
+      message: expect.stringContaining('TEMPORAL_ADDRESS'),
+    });
   });
 
   test('a schema that was never set up', async () => {
     const ended = await project.perdure(['threads', '--json'], { env: { PERDURE_SCHEMA: 'cli_never_made' } });
     expect(ended.status).toBe(1);
-    expect(errorOf(ended)).toMatchObject({ code: 'SCHEMA_NOT_MIGRATED', message: expect.stringContaining('perdure migrate') });
+    expect(errorOf(ended)).toMatchObject({
+      code: 'SCHEMA_NOT_MIGRATED',
+      message: expect.stringContaining('perdure migrate'),
+    });
   });
 
   test('looking where nothing runs says how to start, and starts nothing', async () => {
     const env = { DATABASE_URL: '', TEMPORAL_ADDRESS: '' };
     const ended = await project.perdure(['threads', '--json'], { env });
     expect(ended.status).toBe(1);
-    expect(errorOf(ended)).toMatchObject({ code: 'NOT_RUNNING', message: expect.stringContaining('perdure up') });
+    expect(errorOf(ended)).toMatchObject({
+      code: 'NOT_RUNNING',
+      message: expect.stringContaining('perdure up'),
+    });
   });
 });
 
 test('a folder below finds the same project and the same home', async () => {
   mkdirSync(join(project.folder, 'below/deep'), { recursive: true });
   const { json } = await project.perdure(['doctor', '--json'], { cwd: join(project.folder, 'below/deep') });
-  expect(json).toMatchObject({ project: join(project.folder, 'langgraph.json'), home: join(project.folder, '.perdure') });
+  expect(json).toMatchObject({
+    project: join(project.folder, 'langgraph.json'),
+    home: join(project.folder, '.perdure'),
+  });
 });
