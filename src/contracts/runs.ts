@@ -30,7 +30,6 @@ export type RunConfig = z.infer<typeof runConfig>;
 
 /** `enqueue` waits its turn; `reject` refuses while another run is unfinished. */
 export const multitaskStrategy = z.enum(['enqueue', 'reject']);
-export type MultitaskStrategy = z.infer<typeof multitaskStrategy>;
 
 /** A request to run a graph on a thread, new or old. */
 export const runRequest = z.strictObject({
@@ -103,7 +102,6 @@ export const runResult = z.object({
 export type RunResult = z.infer<typeof runResult>;
 
 export const threadStatus = z.enum(['idle', 'busy', 'interrupted', 'error']);
-export type ThreadStatus = z.infer<typeof threadStatus>;
 
 export const threadView = z.object({
   thread_id: threadId,

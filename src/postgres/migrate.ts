@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { PostgresSaver } from '@langchain/langgraph-checkpoint-postgres';
-import type pg from 'pg';
+import pg from 'pg';
 import { PerdureError } from '../contracts/errors.ts';
 import { quoteIdentifier, type Database } from './database.ts';
 import { storageError } from './failures.ts';
@@ -47,30 +47,25 @@ export async function readMigrations(): Promise<Migration[]> {
  */
 export async function migrate(database: Database): Promise<MigrationReport> {
   const migrations = await readMigrations();
-  let client: pg.PoolClient;
+  // A connection of its own: it holds the lock while LangGraph's set-up takes another from the pool.
+  const client = new pg.Client({ ...database.pool.options, application_name: 'perdure-migrate' });
+  client.on('error', () => undefined);
   try {
-    client = await database.pool.connect();
+    await client.connect();
+    await client.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [
+      `perdure:migrate:${database.schema}`,
+    ]);
+    return await applyAll(client, database, migrations);
   } catch (error) {
-    throw storageError(error);
-  }
-  const lockKey = `perdure:migrate:${database.schema}`;
-  let broken: Error | undefined;
-  try {
-    await client.query('SELECT pg_advisory_lock(hashtextextended($1, 0))', [lockKey]);
-    const report = await applyAll(client, database, migrations);
-    await client.query('SELECT pg_advisory_unlock(hashtextextended($1, 0))', [lockKey]);
-    return report;
-  } catch (error) {
-    // The lock is the session's: end the session with it.
-    broken = error instanceof Error ? error : new Error(String(error));
     throw storageError(error);
   } finally {
-    client.release(broken);
+    // The lock is the session's and goes with it.
+    await client.end().catch(() => undefined);
   }
 }
 
 async function applyAll(
-  client: pg.PoolClient,
+  client: pg.Client,
   database: Database,
   migrations: Migration[],
 ): Promise<MigrationReport> {
@@ -104,7 +99,7 @@ async function applyAll(
 }
 
 async function applyOne(
-  client: pg.PoolClient,
+  client: pg.Client,
   database: Database,
   known: string,
   migration: Migration,
