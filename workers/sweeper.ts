@@ -1,5 +1,5 @@
 import type { Client } from '@temporalio/client';
-import { isAwake, wakeThread, type WakeTarget } from '../src/client/wake.ts';
+import { isAwake, signalCancel, wakeThread, type WakeTarget } from '../src/client/wake.ts';
 import type { Database } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
 import { takeUnsignalled, type UnfinishedRun } from '../src/threads/wake-list.ts';
@@ -45,6 +45,7 @@ async function sweep({ database, temporal }: { database: Database; temporal: Cli
 async function wakeIfNeeded(temporal: Client, schema: string, run: UnfinishedRun): Promise<void> {
   const { tenant_id, thread_id, graph, version } = run;
   const target: WakeTarget = { schema, tenant_id, thread_id, graph, version };
+  if (run.cancel) return signalCancel(temporal, target, run.run_id);
   // A run in hand needs no signal as long as its workflow lives; one that still waits may have been forgotten.
   if (run.status === 'running' && run.signals > 1 && (await isAwake(temporal, target))) return;
   await wakeThread(temporal, target, run.run_id);

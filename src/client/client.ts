@@ -265,11 +265,15 @@ export class PerdureClient {
     await this.#close?.();
   }
 
-  /** The run is recorded: a Temporal that is away now only delays it, and the sweeper wakes the thread. */
-  async #wake(run: RecordedRun): Promise<void> {
+  #wake(run: RecordedRun): Promise<void> {
+    return this.#signal(run.run_id, () => wakeThread(this.temporal, this.#target(run), run.run_id));
+  }
+
+  /** What was asked is recorded: a Temporal that is away now only delays it, and the sweeper signals again. */
+  async #signal(runId: string, send: () => Promise<void>): Promise<void> {
     try {
-      await wakeThread(this.temporal, this.#target(run), run.run_id);
-      await markSignalled(this.database, this.tenant, run.run_id);
+      await send();
+      await markSignalled(this.database, this.tenant, runId);
     } catch (error) {
       if (!isPerdureError(error, 'TEMPORAL_UNAVAILABLE')) throw error;
     }

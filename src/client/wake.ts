@@ -7,6 +7,7 @@ import {
   WAKE_SIGNAL,
   type ThreadWorkflowArgs,
 } from '../contracts/thread-workflow.ts';
+import { faultPoint } from '../telemetry/fault-points.ts';
 
 /** The thread whose workflow is to be told of a run. */
 export type WakeTarget = {
@@ -38,6 +39,7 @@ async function signalWithStart(
 ): Promise<void> {
   const { schema, tenant_id, thread_id, graph, version } = target;
   const args: ThreadWorkflowArgs = { tenant_id, thread_id, graph, version };
+  faultPoint('wake:recorded');
   try {
     await temporal.workflow.signalWithStart(THREAD_WORKFLOW, {
       workflowId: threadWorkflowId(schema, tenant_id, thread_id),
@@ -47,6 +49,7 @@ async function signalWithStart(
       signalArgs: [runId],
       staticSummary: `${graph}@${version}, thread ${thread_id}`.slice(0, 200),
     });
+    faultPoint('wake:signalled');
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return;
     throw temporalError(error);

@@ -249,7 +249,8 @@ class Segment {
     if (machinery && MACHINERY.some((code) => isPerdureError(machinery, code))) throw machinery;
     if (this.#control.cancelled.aborted) {
       if (await this.#cancelWasAsked()) return { status: 'cancelled', supersede: 'none' };
-      throw error;
+      // The worker's time is up, or the cancel was for a run that has ended: this one goes on elsewhere.
+      return 'handed_over';
     }
     return {
       status: 'error',

@@ -11,6 +11,8 @@ export type UnfinishedRun = RecordedRun & {
   tenant_id: string;
   signals: number;
   status: 'pending' | 'running';
+  /** Whether the run is to be cancelled, rather than to go on. */
+  cancel: boolean;
 };
 
 export async function markSignalled(database: Database, tenant: string, runId: string): Promise<void> {
@@ -21,8 +23,8 @@ export async function markSignalled(database: Database, tenant: string, runId: s
 }
 
 /**
- * Runs whose thread may have to be woken (again). They are marked as signalled by the same statement, so that
- * several sweepers share the work; one that dies in between leaves them to the next round.
+ * Runs whose thread may have to be woken (again), or told of a cancel. They are marked as signalled by the same
+ * statement, so that several sweepers share the work; one that dies in between leaves them to the next round.
  */
 export async function takeUnsignalled(database: Database, limit = 100): Promise<UnfinishedRun[]> {
   const { rows } = await database.query<UnfinishedRun>(
@@ -30,6 +32,7 @@ export async function takeUnsignalled(database: Database, limit = 100): Promise<
        SELECT tenant_id, run_id FROM ${database.table('runs')}
        WHERE status IN ('pending', 'running') AND (
          (signalled_at IS NULL AND created_at < now() - $1 * interval '1 millisecond')
+         OR (signalled_at < cancel_requested_at AND cancel_requested_at < now() - $1 * interval '1 millisecond')
          OR signalled_at < now() - least($2 * power(2, least(signals, 20)), $3) * interval '1 millisecond')
        ORDER BY sequence LIMIT $4 FOR UPDATE SKIP LOCKED
      )
@@ -37,7 +40,8 @@ export async function takeUnsignalled(database: Database, limit = 100): Promise<
      FROM due, ${database.table('threads')} t
      WHERE r.tenant_id = due.tenant_id AND r.run_id = due.run_id
        AND t.tenant_id = r.tenant_id AND t.thread_id = r.thread_id
-     RETURNING r.tenant_id, r.run_id, r.thread_id, r.signals, r.status, t.graph, t.version`,
+     RETURNING r.tenant_id, r.run_id, r.thread_id, r.signals, r.status, t.graph, t.version,
+       r.cancel_requested_at IS NOT NULL AS cancel`,
     [SWEEP_AFTER_MS, SWEEP_AGAIN_MS, SWEEP_MAX_MS, limit],
   );
   return rows;

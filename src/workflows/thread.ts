@@ -91,7 +91,8 @@ async function advance(
   try {
     return await scope.run(() => advanceThread({ tenant_id, thread_id, graph, version }));
   } catch (error) {
-    if (!isCancellation(error) || CancellationScope.current().consideredCancelled) throw error;
+    const stopped = scope.consideredCancelled || isCancellation(error);
+    if (!stopped || CancellationScope.current().consideredCancelled) throw error;
     log.debug('the segment was cancelled', { thread_id });
     return undefined;
   }

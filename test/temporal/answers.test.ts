@@ -5,7 +5,10 @@ import type { RunResult } from '../../src/contracts/runs.ts';
 import { openInstallation, type Installation } from '../support/installation.ts';
 import { tableContents } from '../support/table-contents.ts';
 
-const State = Annotation.Root({ log: Annotation<unknown[]>({ reducer: (a, b) => a.concat(b), default: () => [] }), name: Annotation<string>() });
+const State = Annotation.Root({
+  log: Annotation<unknown[]>({ reducer: (a, b) => a.concat(b), default: () => [] }),
+  name: Annotation<string>(),
+});
 
 const effects: string[] = [];
 const three = new StateGraph(State)
@@ -14,7 +17,11 @@ const three = new StateGraph(State)
     effects.push(`${name} ${JSON.stringify(answer)}`);
     return { log: [{ [name]: answer }] };
   })
-  .addConditionalEdges(START, ({ name }) => ['x', 'y', 'z'].map((one) => new Send('gate', { name: `${name} ${one}` })), ['gate'])
+  .addConditionalEdges(
+    START,
+    ({ name }) => ['x', 'y', 'z'].map((one) => new Send('gate', { name: `${name} ${one}` })),
+    ['gate'],
+  )
   .addEdge('gate', END)
   .compile();
 
@@ -46,9 +53,15 @@ test('E2: of three that wait, an answer that names none is refused with the thre
   const ids = interrupts.map(({ id }) => id);
   expect(new Set(ids).size).toBe(3);
   const before = await tableContents(at.database);
-  await expect(at.client.answer(thread_id, 'yes')).rejects.toMatchObject({ code: 'INTERRUPT_AMBIGUOUS', details: { pending: ids } });
+  await expect(at.client.answer(thread_id, 'yes')).rejects.toMatchObject({
+    code: 'INTERRUPT_AMBIGUOUS',
+    details: { pending: ids },
+  });
   await expect(at.client.answer(thread_id, 'yes')).rejects.toThrow(ids.join(', '));
-  await expect(at.client.answer(thread_id, 'yes', { interruptId: 'f'.repeat(32) })).rejects.toMatchObject({ code: 'INTERRUPT_UNKNOWN', details: { pending: ids } });
+  await expect(at.client.answer(thread_id, 'yes', { interruptId: 'f'.repeat(32) })).rejects.toMatchObject({
+    code: 'INTERRUPT_UNKNOWN',
+    details: { pending: ids },
+  });
   await expect(at.client.answer('nobody', 'yes')).rejects.toMatchObject({ code: 'THREAD_UNKNOWN' });
   expect(await tableContents(at.database)).toEqual(before);
   expect(effectsOf(name)).toEqual([]);
@@ -57,12 +70,19 @@ test('E2: of three that wait, an answer that names none is refused with the thre
 test('E2: each of the three may be answered by its id, and the last without', async () => {
   const { thread_id, interrupts = [], name } = await asked('three');
   const [x, y, z] = interrupts;
-  const second = await at.client.waitForRun((await at.client.answer(thread_id, 2, { interruptId: y?.id ?? '' })).run_id);
+  const second = await at.client.waitForRun(
+    (await at.client.answer(thread_id, 2, { interruptId: y?.id ?? '' })).run_id,
+  );
   expect(second.interrupts).toEqual([x, z]);
-  const third = await at.client.waitForRun((await at.client.answer(thread_id, 3, { interruptId: z?.id ?? '' })).run_id);
+  const third = await at.client.waitForRun(
+    (await at.client.answer(thread_id, 3, { interruptId: z?.id ?? '' })).run_id,
+  );
   expect(third.interrupts).toEqual([x]);
   const last = await at.client.waitForRun((await at.client.answer(thread_id, 1)).run_id);
-  expect(last).toMatchObject({ status: 'success', values: { log: [{ [`${name} x`]: 1 }, { [`${name} y`]: 2 }, { [`${name} z`]: 3 }] } });
+  expect(last).toMatchObject({
+    status: 'success',
+    values: { log: [{ [`${name} x`]: 1 }, { [`${name} y`]: 2 }, { [`${name} z`]: 3 }] },
+  });
   expect(effectsOf(name).toSorted()).toEqual([`${name} x 1`, `${name} y 2`, `${name} z 3`]);
 });
 
@@ -78,8 +98,13 @@ test('E3: of two different answers at the same moment one wins, and the other is
     expect(given.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
     const [answer, actor] = won === 0 ? ['yes', 'user:mira'] : ['no', 'user:bo'];
     const reason: unknown = lost?.status === 'rejected' ? lost.reason : undefined;
-    expect(reason).toMatchObject({ code: 'INTERRUPT_ALREADY_ANSWERED', details: { answer, answered_by: actor } });
-    expect(await at.client.interrupts({ thread_id })).toMatchObject([{ status: 'answered', answer, answered_by: actor }]);
+    expect(reason).toMatchObject({
+      code: 'INTERRUPT_ALREADY_ANSWERED',
+      details: { answer, answered_by: actor },
+    });
+    expect(await at.client.interrupts({ thread_id })).toMatchObject([
+      { status: 'answered', answer, answered_by: actor },
+    ]);
     const [run] = await at.client.runs(thread_id);
     await at.client.waitForRun(run?.run_id ?? '');
     expect(effectsOf(name)).toEqual([`${name} "${answer}"`]);
@@ -90,7 +115,9 @@ test('E3: named by its id, the interrupt says by whom, when and with what it was
   const { thread_id, interrupts, name } = await asked('gate');
   const interruptId = interrupts?.[0]?.id ?? '';
   const given = await Promise.allSettled(
-    Array.from({ length: 10 }, (_, i) => at.client.answer(thread_id, { reviewer: i }, { interruptId, actor: `user:${i}` })),
+    Array.from({ length: 10 }, (_, i) =>
+      at.client.answer(thread_id, { reviewer: i }, { interruptId, actor: `user:${i}` }),
+    ),
   );
   const winners = given.flatMap((one, i) => (one.status === 'fulfilled' ? [i] : []));
   expect(winners).toHaveLength(1);
@@ -99,7 +126,12 @@ test('E3: named by its id, the interrupt says by whom, when and with what it was
       expect(one.reason).toMatchObject({
         code: 'INTERRUPT_ALREADY_ANSWERED',
         message: expect.stringContaining(`already answered by user:${winners[0]}`),
-        details: { answer: { reviewer: winners[0] }, answered_by: `user:${winners[0]}`, answered_at: expect.stringMatching(/^\d{4}-/), interrupt_id: interruptId },
+        details: {
+          answer: { reviewer: winners[0] },
+          answered_by: `user:${winners[0]}`,
+          answered_at: expect.stringMatching(/^\d{4}-/),
+          interrupt_id: interruptId,
+        },
       });
   const [run] = await at.client.runs(thread_id);
   await at.client.waitForRun(run?.run_id ?? '');
@@ -111,7 +143,10 @@ test('E3: the same answer twice is taken once, and repeated harmlessly, later to
   const { thread_id, interrupts, name } = await asked('gate');
   const interruptId = interrupts?.[0]?.id ?? '';
   const value = { ok: true, list: [1, null] };
-  const twice = await Promise.all([at.client.answer(thread_id, value, { interruptId }), at.client.answer(thread_id, value, { interruptId })]);
+  const twice = await Promise.all([
+    at.client.answer(thread_id, value, { interruptId }),
+    at.client.answer(thread_id, value, { interruptId }),
+  ]);
   expect(twice.map(({ repeated }) => repeated).toSorted()).toEqual([false, true]);
   expect(twice[0].run_id).toBe(twice[1].run_id);
   await at.client.waitForRun(twice[0].run_id);
@@ -134,13 +169,18 @@ test.each<[JsonValue, string]>([
 ])('E5: the answer %j reaches the node as it is', async (value, type) => {
   const { thread_id, name } = await asked('gate');
   const { run_id } = await at.client.answer(thread_id, value);
-  expect(await at.client.waitForRun(run_id)).toMatchObject({ status: 'success', values: { log: [{ answer: value, type }] } });
+  expect(await at.client.waitForRun(run_id)).toMatchObject({
+    status: 'success',
+    values: { log: [{ answer: value, type }] },
+  });
   expect(effectsOf(name)).toEqual([`${name} ${JSON.stringify(value)}`]);
 });
 
 test('E5: what is no JSON is refused, and the question stays', async () => {
   const { thread_id, interrupts } = await asked('gate');
-  await expect(at.client.startRun({ graph: 'gate', input: { log: Number.NaN } })).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+  await expect(at.client.startRun({ graph: 'gate', input: { log: Number.NaN } })).rejects.toMatchObject({
+    code: 'INPUT_INVALID',
+  });
   const cycle: unknown[] = [];
   cycle.push(cycle);
   let deep: unknown = 1;
@@ -152,22 +192,36 @@ test('E5: what is no JSON is refused, and the question stays', async () => {
     deep,
     hole,
     new Date(0),
-    Number.NaN, Number.POSITIVE_INFINITY, undefined, () => 1, { deep: [Number.NaN] }, { nothing: undefined }, 10n, new Map(), Symbol('x'),
+    Number.NaN,
+    Number.POSITIVE_INFINITY,
+    undefined,
+    () => 1,
+    { deep: [Number.NaN] },
+    { nothing: undefined },
+    10n,
+    new Map(),
+    Symbol('x'),
   ];
   for (const value of refused)
-    await expect(at.client.answer(thread_id, value as JsonValue)).rejects.toMatchObject({ code: 'INPUT_INVALID' });
-  expect(await at.client.interrupts({ thread_id, status: 'pending' })).toMatchObject([{ id: interrupts?.[0]?.id }]);
+    await expect(at.client.answer(thread_id, value as JsonValue)).rejects.toMatchObject({
+      code: 'INPUT_INVALID',
+    });
+  expect(await at.client.interrupts({ thread_id, status: 'pending' })).toMatchObject([
+    { id: interrupts?.[0]?.id },
+  ]);
   expect((await at.client.runs(thread_id)).length).toBe(1);
 });
 
-test.each([['NUL', 'a\u0000b'], ['half a surrogate pair', 'a\ud800b'], ['six plain characters', '\\u0000'], ['__proto__', '__proto__']])(
-  'an answer with %s reaches the node as it is',
-  async (_, text) => {
-    const { thread_id } = await asked('gate');
-    const value = JSON.parse(`{${JSON.stringify(text)}: ${JSON.stringify(text)}}`) as JsonValue;
-    const { run_id } = await at.client.answer(thread_id, value);
-    const { values, status } = await at.client.waitForRun(run_id);
-    expect(status).toBe('success');
-    expect(JSON.stringify(values)).toContain(JSON.stringify(value));
-  },
-);
+test.each([
+  ['NUL', 'a\u0000b'],
+  ['half a surrogate pair', 'a\ud800b'],
+  ['six plain characters', '\\u0000'],
+  ['__proto__', '__proto__'],
+])('an answer with %s reaches the node as it is', async (_, text) => {
+  const { thread_id } = await asked('gate');
+  const value = JSON.parse(`{${JSON.stringify(text)}: ${JSON.stringify(text)}}`) as JsonValue;
+  const { run_id } = await at.client.answer(thread_id, value);
+  const { values, status } = await at.client.waitForRun(run_id);
+  expect(status).toBe('success');
+  expect(JSON.stringify(values)).toContain(JSON.stringify(value));
+});

@@ -23,12 +23,15 @@ const review = entrypoint({ name: 'review' }, async ({ topic }: { topic: string 
 });
 
 const flaky = new Map<string, number>();
-const unsteady = task({ name: 'unsteady', retry: { maxAttempts: 3, initialInterval: 1, jitter: false, logWarning: false } }, async (key: string) => {
-  const tries = (flaky.get(key) ?? 0) + 1;
-  flaky.set(key, tries);
-  if (tries < 3) throw new Error(`try ${tries}`);
-  return tries;
-});
+const unsteady = task(
+  { name: 'unsteady', retry: { maxAttempts: 3, initialInterval: 1, jitter: false, logWarning: false } },
+  async (key: string) => {
+    const tries = (flaky.get(key) ?? 0) + 1;
+    flaky.set(key, tries);
+    if (tries < 3) throw new Error(`try ${tries}`);
+    return tries;
+  },
+);
 const retrying = entrypoint({ name: 'retrying' }, async (key: string) => unsteady(key));
 
 const total = entrypoint({ name: 'total' }, async (n: number) => {
@@ -37,7 +40,9 @@ const total = entrypoint({ name: 'total' }, async (n: number) => {
 });
 
 const asking = task('asking', async (who: string) => `${who}: ${String(interrupt(`ask ${who}`))}`);
-const tasksThatAsk = entrypoint({ name: 'tasksThatAsk' }, async (names: string[]) => Promise.all(names.map((name) => asking(name))));
+const tasksThatAsk = entrypoint({ name: 'tasksThatAsk' }, async (names: string[]) =>
+  Promise.all(names.map((name) => asking(name))),
+);
 
 const failing = entrypoint({ name: 'failing' }, async (text: string) => {
   throw new RangeError(`no ${text}`);
@@ -69,18 +74,25 @@ test('a finished task is not run again after an answer', async () => {
   expect(second.interrupts).toMatchObject([{ value: { text: 'a text on tea', round: 2 } }]);
   const last = await at.client.waitForRun((await at.client.answer(first.thread_id, 'fine')).run_id);
   expect(ending(last)).toEqual(await plain.answer('fine'));
-  expect(last).toMatchObject({ status: 'success', values: { text: 'a text on tea', verdicts: [false, 'fine'] } });
+  expect(last).toMatchObject({
+    status: 'success',
+    values: { text: 'a text on tea', verdicts: [false, 'fine'] },
+  });
   expect(calls).toEqual([]);
 });
 
 test("a task's retry policy holds", async () => {
-  expect(await at.client.run({ graph: 'retrying', input: crypto.randomUUID() })).toMatchObject({ status: 'success', values: 3 });
+  expect(await at.client.run({ graph: 'retrying', input: crypto.randomUUID() })).toMatchObject({
+    status: 'success',
+    values: 3,
+  });
 });
 
 test('the previous state reaches the next run', async () => {
   const plain = new PlainThread(total);
   const thread_id = crypto.randomUUID();
-  for (const n of [1, 2, 3]) expect(ending(await at.client.run({ graph: 'total', thread_id, input: n }))).toEqual(await plain.run(n));
+  for (const n of [1, 2, 3])
+    expect(ending(await at.client.run({ graph: 'total', thread_id, input: n }))).toEqual(await plain.run(n));
 });
 
 test('tasks that ask in parallel are answered one by one, as in plain LangGraph', async () => {
@@ -95,5 +107,7 @@ test('tasks that ask in parallel are answered one by one, as in plain LangGraph'
 });
 
 test('an error of an entrypoint ends the run as in plain LangGraph', async () => {
-  expect(ending(await at.client.run({ graph: 'failing', input: 'luck' }))).toEqual(await new PlainThread(failing).run('luck'));
+  expect(ending(await at.client.run({ graph: 'failing', input: 'luck' }))).toEqual(
+    await new PlainThread(failing).run('luck'),
+  );
 });

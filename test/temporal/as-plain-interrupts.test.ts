@@ -74,13 +74,14 @@ test('several questions of one node come one after the other, each with an id of
   expect(last).toMatchObject({ status: 'success', values: { log: ['Mira', 'blue', 'large'] } });
   expect(new Set(ids.slice(0, 3)).size).toBe(3);
   const asked = await at.client.interrupts({ thread_id: first.thread_id });
-  expect(asked.map(({ status, answer }) => [status, answer])).toEqual([['answered', 'Mira'], ['answered', 'blue'], ['answered', 'large']]);
+  expect(asked.map(({ status, answer }) => [status, answer])).toEqual([
+    ['answered', 'Mira'],
+    ['answered', 'blue'],
+    ['answered', 'large'],
+  ]);
 });
 
-test.each([
-  [[0, 0]],
-  [[1, 0]],
-])('parallel questions are answered in any order: %j', async (order) => {
+test.each([[[0, 0]], [[1, 0]]])('parallel questions are answered in any order: %j', async (order) => {
   const plain = new PlainThread(parallel);
   const first = await at.client.run({ graph: 'parallel', input: { log: [] } });
   expect(ending(first)).toEqual(await plain.run({ log: [] }));
@@ -92,7 +93,11 @@ test.each([
 test('answers to parallel questions given at once are all taken', async () => {
   const first = await at.client.run({ graph: 'sends', input: { log: [] } });
   const questions = first.interrupts ?? [];
-  const answers = await Promise.all(questions.map(({ id, value }) => at.client.answer(first.thread_id, `to ${String(value)}`, { interruptId: id })));
+  const answers = await Promise.all(
+    questions.map(({ id, value }) =>
+      at.client.answer(first.thread_id, `to ${String(value)}`, { interruptId: id }),
+    ),
+  );
   const ends = await Promise.all(answers.map(({ run_id }) => at.client.waitForRun(run_id)));
   const last = ends.find(({ status }) => status === 'success');
   expect(last?.values).toMatchObject({ log: ['x to x', 'y to y', 'z to z'] });
@@ -137,7 +142,10 @@ test('there is nothing to go on with on a thread that ended, that waits for an a
   const ended = await at.client.run({ graph: 'free', input: { log: [] } });
   await expect(at.client.continueThread(ended.thread_id)).rejects.toMatchObject({ code: 'INPUT_INVALID' });
   const waiting = await at.client.run({ graph: 'inARow', input: { log: [] } });
-  await expect(at.client.continueThread(waiting.thread_id)).rejects.toMatchObject({ code: 'INPUT_INVALID', details: { pending: [waiting.interrupts?.[0]?.id] } });
+  await expect(at.client.continueThread(waiting.thread_id)).rejects.toMatchObject({
+    code: 'INPUT_INVALID',
+    details: { pending: [waiting.interrupts?.[0]?.id] },
+  });
   await expect(at.client.continueThread('nobody')).rejects.toMatchObject({ code: 'THREAD_UNKNOWN' });
 });
 
@@ -146,7 +154,11 @@ test('new input overtakes a pending question: it is superseded, and an answer to
   const first = await at.client.run({ graph: 'inARow', input: { log: ['one'] } });
   await plain.run({ log: ['one'] });
   const old = first.interrupts?.[0]?.id ?? '';
-  const second = await at.client.run({ graph: 'inARow', thread_id: first.thread_id, input: { log: ['two'] } });
+  const second = await at.client.run({
+    graph: 'inARow',
+    thread_id: first.thread_id,
+    input: { log: ['two'] },
+  });
   expect(ending(second)).toEqual(await plain.run({ log: ['two'] }));
   const [now] = second.interrupts ?? [];
   expect(now?.id).not.toBe(old);
@@ -161,11 +173,21 @@ test('new input overtakes a pending question: it is superseded, and an answer to
 test('an answer that was queued behind new input ends in an error and is not applied', async () => {
   const first = await at.client.run({ graph: 'inARow', input: { log: [] } });
   // Both are recorded before the worker can take either: the first in hand decides.
-  const newInput = at.client.startRun({ graph: 'inARow', thread_id: first.thread_id, input: { log: ['new'] } });
-  const answer = newInput.then(() => at.client.answer(first.thread_id, 'late', { interruptId: first.interrupts?.[0]?.id ?? '' }));
+  const newInput = at.client.startRun({
+    graph: 'inARow',
+    thread_id: first.thread_id,
+    input: { log: ['new'] },
+  });
+  const answer = newInput.then(() =>
+    at.client.answer(first.thread_id, 'late', { interruptId: first.interrupts?.[0]?.id ?? '' }),
+  );
   const given = await answer.catch((error: Error) => error);
   if (given instanceof Error) expect(given).toMatchObject({ code: 'INTERRUPT_UNKNOWN' });
-  else expect(await at.client.waitForRun(given.run_id)).toMatchObject({ status: 'error', error: { code: 'INTERRUPT_SUPERSEDED' } });
+  else
+    expect(await at.client.waitForRun(given.run_id)).toMatchObject({
+      status: 'error',
+      error: { code: 'INTERRUPT_SUPERSEDED' },
+    });
   const pending = await at.client.interrupts({ thread_id: first.thread_id, status: 'pending' });
   expect(pending.map(({ value }) => value)).toEqual([{ field: 'name' }]);
 });

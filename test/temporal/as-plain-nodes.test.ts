@@ -1,6 +1,14 @@
 import { AIMessage, type BaseMessage, ToolMessage } from '@langchain/core/messages';
 import { tool } from '@langchain/core/tools';
-import { Annotation, END, interrupt, MessagesAnnotation, START, StateGraph, type LangGraphRunnableConfig } from '@langchain/langgraph';
+import {
+  Annotation,
+  END,
+  interrupt,
+  MessagesAnnotation,
+  START,
+  StateGraph,
+  type LangGraphRunnableConfig,
+} from '@langchain/langgraph';
 import { createAgent, FakeToolCallingModel } from 'langchain';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -36,7 +44,13 @@ const retried = new StateGraph(State)
       enter(`${key} picky`);
       throw new RangeError('never again');
     },
-    { retryPolicy: { ...quickly, maxAttempts: 5, retryOn: (error: unknown) => !(error instanceof RangeError) } },
+    {
+      retryPolicy: {
+        ...quickly,
+        maxAttempts: 5,
+        retryOn: (error: unknown) => !(error instanceof RangeError),
+      },
+    },
   )
   .addEdge(START, 'flaky')
   .addConditionalEdges('flaky', ({ key }) => (key.endsWith('picky') ? 'picky' : END), ['picky', END])
@@ -49,7 +63,11 @@ const handled = new StateGraph(State)
       enter(key);
       throw new TypeError(`no ${key}`);
     },
-    { errorHandler: (_state: unknown, error: { error: Error }) => ({ log: [`handled ${error.error.name}: ${error.error.message}`] }) },
+    {
+      errorHandler: (_state: unknown, error: { error: Error }) => ({
+        log: [`handled ${error.error.name}: ${error.error.message}`],
+      }),
+    },
   )
   .addNode('beside', () => ({ log: ['beside'] }))
   .addNode('after', () => ({ log: ['after'] }))
@@ -80,7 +98,9 @@ const told = new StateGraph(State, Context)
   .compile();
 
 const talk = new StateGraph(MessagesAnnotation)
-  .addNode('answer', ({ messages }) => ({ messages: [new AIMessage({ content: `answer ${messages.length}`, id: `ai-${messages.length}` })] }))
+  .addNode('answer', ({ messages }) => ({
+    messages: [new AIMessage({ content: `answer ${messages.length}`, id: `ai-${messages.length}` })],
+  }))
   .addEdge(START, 'answer')
   .compile();
 
@@ -97,7 +117,10 @@ const ask = tool(({ what }: { what: string }) => `they said ${String(interrupt(w
 const agent = createAgent({
   model: new FakeToolCallingModel({
     toolCalls: [
-      [{ name: 'weather', args: { city: 'Oslo' }, id: 'w1' }, { name: 'weather', args: { city: 'Rome' }, id: 'w2' }],
+      [
+        { name: 'weather', args: { city: 'Oslo' }, id: 'w1' },
+        { name: 'weather', args: { city: 'Rome' }, id: 'w2' },
+      ],
       [],
       [{ name: 'ask', args: { what: 'umbrella?' }, id: 'a1' }],
       [],
@@ -157,9 +180,14 @@ test('a context that its schema refuses ends the run in an error', async () => {
   expect(ending(ours)).toEqual(await new PlainThread(told, config).run({ log: [] }));
 });
 
-test.each(['thread_id', 'checkpoint_id', 'checkpoint_ns', '__pregel_resuming'])('configurable.%s is refused', async (name) => {
-  await expect(at.client.startRun({ graph: 'told', input: {}, config: { configurable: { [name]: 'x' } } })).rejects.toMatchObject({ code: 'INPUT_INVALID' });
-});
+test.each(['thread_id', 'checkpoint_id', 'checkpoint_ns', '__pregel_resuming'])(
+  'configurable.%s is refused',
+  async (name) => {
+    await expect(
+      at.client.startRun({ graph: 'told', input: {}, config: { configurable: { [name]: 'x' } } }),
+    ).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+  },
+);
 
 test('messages come out as plain objects', async () => {
   const input = { messages: [{ role: 'user', content: 'hello', id: 'h1' }] };
@@ -183,11 +211,19 @@ test('an agent calls two tools at once, and on its second turn waits for a perso
   expect(second.interrupts).toMatchObject([{ node: 'tools', value: 'umbrella?' }]);
   const last = await at.client.waitForRun((await at.client.answer(thread_id, 'no')).run_id);
   expect(last.status).toBe('success');
-  expect(contents(last.values)).toEqual(expect.arrayContaining(['the weather?', 'sun in Oslo', 'sun in Rome', 'do I need one?', 'they said no']));
+  expect(contents(last.values)).toEqual(
+    expect.arrayContaining(['the weather?', 'sun in Oslo', 'sun in Rome', 'do I need one?', 'they said no']),
+  );
 });
 
 function contents(values: unknown): unknown[] {
-  if (typeof values !== 'object' || values === null || !('messages' in values) || !Array.isArray(values.messages)) return [];
+  if (
+    typeof values !== 'object' ||
+    values === null ||
+    !('messages' in values) ||
+    !Array.isArray(values.messages)
+  )
+    return [];
   return values.messages.map((message: { content: unknown }) => message.content);
 }
 
@@ -196,14 +232,29 @@ test('the messages of an agent are the same as in plain LangGraph', async () => 
     .addNode('model', ({ messages }: { messages: BaseMessage[] }) => ({
       messages: messages.some((message) => ToolMessage.isInstance(message))
         ? [new AIMessage({ id: 'done', content: 'done' })]
-        : [new AIMessage({ id: 'call', content: '', tool_calls: [{ name: 'weather', args: { city: 'Oslo' }, id: 'w1' }] })],
+        : [
+            new AIMessage({
+              id: 'call',
+              content: '',
+              tool_calls: [{ name: 'weather', args: { city: 'Oslo' }, id: 'w1' }],
+            }),
+          ],
     }))
-    .addNode('tools', () => ({ messages: [new ToolMessage({ id: 'result', content: 'sun', tool_call_id: 'w1', artifact: { deg: 20 } })] }))
+    .addNode('tools', () => ({
+      messages: [
+        new ToolMessage({ id: 'result', content: 'sun', tool_call_id: 'w1', artifact: { deg: 20 } }),
+      ],
+    }))
     .addEdge(START, 'model')
-    .addConditionalEdges('model', ({ messages }) => (messages.at(-1)?.id === 'done' ? END : 'tools'), ['tools', END])
+    .addConditionalEdges('model', ({ messages }) => (messages.at(-1)?.id === 'done' ? END : 'tools'), [
+      'tools',
+      END,
+    ])
     .addEdge('tools', 'model')
     .compile();
   await at.startWorker({ scripted });
   const input = { messages: [{ role: 'user', content: 'hello', id: 'h' }] };
-  expect(ending(await at.client.run({ graph: 'scripted', input }))).toEqual(await new PlainThread(scripted).run(input));
+  expect(ending(await at.client.run({ graph: 'scripted', input }))).toEqual(
+    await new PlainThread(scripted).run(input),
+  );
 });

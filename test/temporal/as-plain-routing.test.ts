@@ -22,23 +22,38 @@ const fanOut = new StateGraph(State)
   .addNode('work', ({ n }) => ({ log: [`work ${n}`] }))
   .addNode('join', ({ log }) => ({ n: log.length }))
   .addEdge(START, 'split')
-  .addConditionalEdges('split', ({ n }) => Array.from({ length: n }, (_, i) => new Send('work', { n: i })), ['work'])
+  .addConditionalEdges('split', ({ n }) => Array.from({ length: n }, (_, i) => new Send('work', { n: i })), [
+    'work',
+  ])
   .addEdge('work', 'join')
   .addEdge('join', END)
   .compile();
 
 const commands = new StateGraph(State)
-  .addNode('first', () => new Command({ goto: 'third', update: { log: ['first'] } }), { ends: ['second', 'third'] })
-  .addNode('second', () => ({ log: ['second'] }))
-  .addNode('third', ({ n }) => new Command({ goto: n > 1 ? ['second', new Send('fourth', { n: 7 })] : END, update: { log: ['third'] } }), {
-    ends: ['second', 'fourth', END],
+  .addNode('first', () => new Command({ goto: 'third', update: { log: ['first'] } }), {
+    ends: ['second', 'third'],
   })
+  .addNode('second', () => ({ log: ['second'] }))
+  .addNode(
+    'third',
+    ({ n }) =>
+      new Command({
+        goto: n > 1 ? ['second', new Send('fourth', { n: 7 })] : END,
+        update: { log: ['third'] },
+      }),
+    {
+      ends: ['second', 'fourth', END],
+    },
+  )
   .addNode('fourth', ({ n }) => ({ log: [`fourth ${n}`] }))
   .addEdge(START, 'first')
   .compile();
 
 const handsUp = new StateGraph(State)
-  .addNode('inside', () => new Command({ graph: Command.PARENT, goto: 'after', update: { log: ['from inside'], n: 5 } }))
+  .addNode(
+    'inside',
+    () => new Command({ graph: Command.PARENT, goto: 'after', update: { log: ['from inside'], n: 5 } }),
+  )
   .addEdge(START, 'inside')
   .compile();
 
@@ -94,7 +109,10 @@ afterAll(() => at.close());
 
 /** Runs the graph on both sides and gives what perdure said, once they agree. */
 async function onBoth(graph: keyof typeof graphs, input: JsonValue) {
-  const [ours, plain] = await Promise.all([at.client.run({ graph, input }), new PlainThread(graphs[graph]).run(input)]);
+  const [ours, plain] = await Promise.all([
+    at.client.run({ graph, input }),
+    new PlainThread(graphs[graph]).run(input),
+  ]);
   expect(ending(ours)).toEqual(plain);
   return ours;
 }
@@ -144,6 +162,10 @@ test('a second run goes on from the state of the first', async () => {
   const plain = new PlainThread(joined);
   await plain.run({ log: ['one'] });
   const first = await at.client.run({ graph: 'joined', input: { log: ['one'] } });
-  const second = await at.client.run({ graph: 'joined', thread_id: first.thread_id, input: { log: ['two'] } });
+  const second = await at.client.run({
+    graph: 'joined',
+    thread_id: first.thread_id,
+    input: { log: ['two'] },
+  });
   expect(ending(second)).toEqual(await plain.run({ log: ['two'] }));
 });

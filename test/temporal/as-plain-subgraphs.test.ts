@@ -61,10 +61,13 @@ const twoLevels = new StateGraph(State)
 const { log } = State.spec;
 const One = Annotation.Root({ name: Annotation<string>(), log });
 const askers = new StateGraph(State)
-  .addNode('each', new StateGraph({ state: One, output: Annotation.Root({ log }) })
-    .addNode('ask', ({ name }) => ({ log: [`${name}: ${String(interrupt(`who is ${name}?`))}`] }))
-    .addEdge(START, 'ask')
-    .compile())
+  .addNode(
+    'each',
+    new StateGraph({ state: One, output: Annotation.Root({ log }) })
+      .addNode('ask', ({ name }) => ({ log: [`${name}: ${String(interrupt(`who is ${name}?`))}`] }))
+      .addEdge(START, 'ask')
+      .compile(),
+  )
   .addConditionalEdges(START, () => ['Mira', 'Ana', 'Bo'].map((name) => new Send('each', { name })), ['each'])
   .addEdge('each', END)
   .compile();
@@ -99,22 +102,30 @@ beforeAll(async () => {
 });
 afterAll(() => at.close());
 
-test.each(['sharedState', 'ownState'] as const)('%s: a subgraph runs as in plain LangGraph', async (graph) => {
-  const input: JsonValue = { log: ['in'] };
-  expect(ending(await at.client.run({ graph, input }))).toEqual(await new PlainThread(graphs[graph]).run(input));
-});
+test.each(['sharedState', 'ownState'] as const)(
+  '%s: a subgraph runs as in plain LangGraph',
+  async (graph) => {
+    const input: JsonValue = { log: ['in'] };
+    expect(ending(await at.client.run({ graph, input }))).toEqual(
+      await new PlainThread(graphs[graph]).run(input),
+    );
+  },
+);
 
-test.each(['twoLevels', 'invoked'] as const)('%s: an interrupt inside is asked and answered', async (graph) => {
-  const plain = new PlainThread(graphs[graph]);
-  const input = { name: 'Mira', log: [] };
-  const first = await at.client.run({ graph, input });
-  expect(ending(first)).toEqual(await plain.run(input));
-  expect(first.status).toBe('interrupted');
-  const { run_id } = await at.client.answer(first.thread_id, { yes: true });
-  const last = await at.client.waitForRun(run_id);
-  expect(ending(last)).toEqual(await plain.answer({ yes: true }));
-  expect(last.status).toBe('success');
-});
+test.each(['twoLevels', 'invoked'] as const)(
+  '%s: an interrupt inside is asked and answered',
+  async (graph) => {
+    const plain = new PlainThread(graphs[graph]);
+    const input = { name: 'Mira', log: [] };
+    const first = await at.client.run({ graph, input });
+    expect(ending(first)).toEqual(await plain.run(input));
+    expect(first.status).toBe('interrupted');
+    const { run_id } = await at.client.answer(first.thread_id, { yes: true });
+    const last = await at.client.waitForRun(run_id);
+    expect(ending(last)).toEqual(await plain.answer({ yes: true }));
+    expect(last.status).toBe('success');
+  },
+);
 
 test('the question names the node that asked, through every level', async () => {
   const { interrupts } = await at.client.run({ graph: 'twoLevels', input: { name: 'Mira', log: [] } });
@@ -125,16 +136,27 @@ test('three copies of a subgraph ask at once; each answer reaches its own', asyn
   const first = await at.client.run({ graph: 'askers', input: { log: [] } });
   expect(first.interrupts?.map(({ value }) => value)).toEqual(['who is Mira?', 'who is Ana?', 'who is Bo?']);
   let last = first;
-  for (const [index, answer] of [[2, 'third'], [0, 'first'], [1, 'second']] as const) {
-    const { run_id } = await at.client.answer(first.thread_id, answer, { interruptId: first.interrupts?.[index]?.id ?? '' });
+  for (const [index, answer] of [
+    [2, 'third'],
+    [0, 'first'],
+    [1, 'second'],
+  ] as const) {
+    const { run_id } = await at.client.answer(first.thread_id, answer, {
+      interruptId: first.interrupts?.[index]?.id ?? '',
+    });
     last = await at.client.waitForRun(run_id);
   }
-  expect(last).toMatchObject({ status: 'success', values: { log: ['Mira: first', 'Ana: second', 'Bo: third'] } });
+  expect(last).toMatchObject({
+    status: 'success',
+    values: { log: ['Mira: first', 'Ana: second', 'Bo: third'] },
+  });
 });
 
 test('a subgraph with a memory of its own keeps it from run to run', async () => {
   const plain = new PlainThread(remembering);
   const thread_id = crypto.randomUUID();
   for (let run = 0; run < 3; run += 1)
-    expect(ending(await at.client.run({ graph: 'remembering', thread_id, input: { log: [] } }))).toEqual(await plain.run({ log: [] }));
+    expect(ending(await at.client.run({ graph: 'remembering', thread_id, input: { log: [] } }))).toEqual(
+      await plain.run({ log: [] }),
+    );
 });

@@ -49,7 +49,11 @@ test('a graph that asks waits, and goes on with the answer', async () => {
   const { run_id } = await at.client.answer(first.thread_id, false);
   const last = await at.client.waitForRun(run_id);
   expect(last).toMatchObject({ status: 'success', values: { log: ['before', 'answer false'] } });
-  expect(await at.client.thread(first.thread_id)).toMatchObject({ status: 'idle', pending_interrupts: 0, unfinished_runs: 0 });
+  expect(await at.client.thread(first.thread_id)).toMatchObject({
+    status: 'idle',
+    pending_interrupts: 0,
+    unfinished_runs: 0,
+  });
 });
 
 test("a node's error ends the run and shows what it was", async () => {
@@ -60,7 +64,8 @@ test("a node's error ends the run and shows what it was", async () => {
 test('runs of one thread go one after the other, in order', async () => {
   const thread_id = crypto.randomUUID();
   const runs = [];
-  for (const word of ['one', 'two', 'three']) runs.push(await at.client.startRun({ graph: 'plain', thread_id, input: { log: [word] } }));
+  for (const word of ['one', 'two', 'three'])
+    runs.push(await at.client.startRun({ graph: 'plain', thread_id, input: { log: [word] } }));
   const last = await at.client.waitForRun(runs[2]?.run_id ?? '');
   expect(last.values).toEqual({ log: ['one', 'a', 'b', 'two', 'a', 'b', 'three', 'a', 'b'] });
 });
@@ -68,7 +73,9 @@ test('runs of one thread go one after the other, in order', async () => {
 test("every checkpoint carries the graph's version and what comes next", async () => {
   const { thread_id } = await at.client.run({ graph: 'plain', input: { log: [] } });
   const history = await at.client.history(thread_id);
-  expect(history.map((entry) => [entry.superstep, entry.graph_version, entry.resume_node, entry.pending_tasks])).toEqual([
+  expect(
+    history.map((entry) => [entry.superstep, entry.graph_version, entry.resume_node, entry.pending_tasks]),
+  ).toEqual([
     [2, 'plain@1', null, []],
     [1, 'plain@1', 'b', ['b']],
     [0, 'plain@1', 'a', ['a']],

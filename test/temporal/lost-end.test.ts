@@ -3,7 +3,9 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { refuseWrites, type RefusedWrites } from '../support/database-faults.ts';
 import { openInstallation, type Installation } from '../support/installation.ts';
 
-const State = Annotation.Root({ log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }) });
+const State = Annotation.Root({
+  log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }),
+});
 const ran: string[] = [];
 const node = (name: string) => () => {
   ran.push(name);
@@ -54,16 +56,19 @@ async function loseEnd(status: string): Promise<RefusedWrites> {
   return fault;
 }
 
-test.each(['gated', 'looked'])('%s: a static interrupt whose record was lost still stops the thread', async (graph) => {
-  const lost = await loseEnd('interrupted');
-  const first = await at.client.run({ graph, input: { log: [] } });
-  expect(await lost.refused()).toBe(1);
-  expect(first).toMatchObject({ status: 'interrupted', interrupts: [], next: ['b'] });
-  expect(ran).toEqual(['a']);
-  const last = await at.client.waitForRun((await at.client.continueThread(first.thread_id)).run_id);
-  expect(last).toMatchObject({ status: 'success', values: { log: ['a', 'b', 'c'] } });
-  expect(ran).toEqual(['a', 'b', 'c']);
-});
+test.each(['gated', 'looked'])(
+  '%s: a static interrupt whose record was lost still stops the thread',
+  async (graph) => {
+    const lost = await loseEnd('interrupted');
+    const first = await at.client.run({ graph, input: { log: [] } });
+    expect(await lost.refused()).toBe(1);
+    expect(first).toMatchObject({ status: 'interrupted', interrupts: [], next: ['b'] });
+    expect(ran).toEqual(['a']);
+    const last = await at.client.waitForRun((await at.client.continueThread(first.thread_id)).run_id);
+    expect(last).toMatchObject({ status: 'success', values: { log: ['a', 'b', 'c'] } });
+    expect(ran).toEqual(['a', 'b', 'c']);
+  },
+);
 
 test('stops before and after every node hold, each record lost once', async () => {
   await loseEnd('interrupted');
@@ -93,12 +98,18 @@ test('a question whose record was lost is asked once, and one answer answers one
 
 test('a success whose record was lost runs no node again', async () => {
   const lost = await loseEnd('success');
-  expect(await at.client.run({ graph: 'free', input: { log: [] } })).toMatchObject({ status: 'success', values: { log: ['a', 'b', 'c'] } });
+  expect(await at.client.run({ graph: 'free', input: { log: [] } })).toMatchObject({
+    status: 'success',
+    values: { log: ['a', 'b', 'c'] },
+  });
   expect([ran, await lost.refused()]).toEqual([['a', 'b', 'c'], 1]);
 });
 
 test('an error whose record was lost is the error of the run', async () => {
   await loseEnd('error');
-  expect(await at.client.run({ graph: 'failing', input: { log: [] } })).toMatchObject({ status: 'error', error: { name: 'TypeError', message: 'broken' } });
+  expect(await at.client.run({ graph: 'failing', input: { log: [] } })).toMatchObject({
+    status: 'error',
+    error: { name: 'TypeError', message: 'broken' },
+  });
   expect((await at.client.threads())[0]).toMatchObject({ status: 'error', unfinished_runs: 0 });
 });

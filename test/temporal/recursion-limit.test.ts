@@ -36,7 +36,10 @@ const asksInBetween = new StateGraph(State)
 const graphs = { loop, around, asksInBetween };
 
 /** One worker with all the time there is, one that hands over after every superstep. */
-const installations: Record<'at once' | 'handing over', Installation | undefined> = { 'at once': undefined, 'handing over': undefined };
+const installations: Record<'at once' | 'handing over', Installation | undefined> = {
+  'at once': undefined,
+  'handing over': undefined,
+};
 beforeAll(async () => {
   installations['at once'] = await openInstallation();
   installations['handing over'] = await openInstallation();
@@ -52,28 +55,39 @@ function installation(name: keyof typeof installations): Installation {
 }
 
 for (const name of ['at once', 'handing over'] as const) {
-  test.each([1, 3, 4, 5, 6])(`${name}: four rounds under a limit of %i end as in plain LangGraph`, async (recursion_limit) => {
-    const config = { recursion_limit };
-    const at = installation(name);
-    const ours = await at.client.run({ graph: 'loop', input: { stop: 4 }, config });
-    const plain = new PlainThread(loop, config);
-    expect(ending(ours)).toEqual(await plain.run({ stop: 4 }));
-    // The next run counts from where it begins.
-    const again = await at.client.run({ graph: 'loop', thread_id: ours.thread_id, input: { n: 100, stop: 4 }, config });
-    expect(ending(again)).toEqual(await plain.run({ n: 100, stop: 4 }));
-  });
+  test.each([1, 3, 4, 5, 6])(
+    `${name}: four rounds under a limit of %i end as in plain LangGraph`,
+    async (recursion_limit) => {
+      const config = { recursion_limit };
+      const at = installation(name);
+      const ours = await at.client.run({ graph: 'loop', input: { stop: 4 }, config });
+      const plain = new PlainThread(loop, config);
+      expect(ending(ours)).toEqual(await plain.run({ stop: 4 }));
+      // The next run counts from where it begins.
+      const again = await at.client.run({
+        graph: 'loop',
+        thread_id: ours.thread_id,
+        input: { n: 100, stop: 4 },
+        config,
+      });
+      expect(ending(again)).toEqual(await plain.run({ n: 100, stop: 4 }));
+    },
+  );
 
   test(`${name}: the limit is 25 by default, and the error names it`, async () => {
     const ours = await installation(name).client.run({ graph: 'loop', input: { stop: 99 } });
-    expect(ours).toMatchObject({ status: 'error', error: { name: 'GraphRecursionError', message: expect.stringContaining('limit of 25 reached') } });
+    expect(ours).toMatchObject({
+      status: 'error',
+      error: { name: 'GraphRecursionError', message: expect.stringContaining('limit of 25 reached') },
+    });
     expect(ending(ours)).toEqual(await new PlainThread(loop).run({ stop: 99 }));
   });
 
   test(`${name}: a subgraph counts its own supersteps`, async () => {
     const config = { recursion_limit: 11 };
-    expect(ending(await installation(name).client.run({ graph: 'around', input: { stop: 10 }, config }))).toEqual(
-      await new PlainThread(around, config).run({ stop: 10 }),
-    );
+    expect(
+      ending(await installation(name).client.run({ graph: 'around', input: { stop: 10 }, config })),
+    ).toEqual(await new PlainThread(around, config).run({ stop: 10 }));
   });
 
   test(`${name}: an answer's run counts anew, under the limit of the run that asked`, async () => {
@@ -97,7 +111,12 @@ test('a thread that ran into its limit goes on from there with the next run', as
   const plain = new PlainThread(loop, { recursion_limit: 3 });
   const first = await client.run({ graph: 'loop', input: { stop: 6 }, config: { recursion_limit: 3 } });
   expect(ending(first)).toEqual(await plain.run({ stop: 6 }));
-  const next = await client.run({ graph: 'loop', thread_id: first.thread_id, input: { n: 0 }, config: { recursion_limit: 8 } });
+  const next = await client.run({
+    graph: 'loop',
+    thread_id: first.thread_id,
+    input: { n: 0 },
+    config: { recursion_limit: 8 },
+  });
   expect(next).toMatchObject({ status: 'success' });
 });
 
@@ -105,6 +124,8 @@ test('a run that hands over at every superstep takes each once', async () => {
   const at = installation('handing over');
   const { run_id, values } = await at.client.run({ graph: 'loop', input: { stop: 20 } });
   expect(values).toMatchObject({ n: 20 });
-  const [run] = (await at.client.runs((await at.client.readRun(run_id)).thread_id)).filter((one) => one.run_id === run_id);
+  const [run] = (await at.client.runs((await at.client.readRun(run_id)).thread_id)).filter(
+    (one) => one.run_id === run_id,
+  );
   expect(run?.attempts).toBeGreaterThan(10);
 });
