@@ -18,6 +18,7 @@ import {
   ThreadDeletedError,
   UnknownThreadError,
 } from '../contracts/errors.ts';
+import { faultPoint } from '../telemetry/fault-points.ts';
 import type { Attempt, InterruptOrigin } from './attempt.ts';
 import { HeldWrites } from './held-writes.ts';
 import { checkId } from './jsonb-text.ts';
@@ -178,6 +179,7 @@ export class BoundSaver extends BaseCheckpointSaver {
         blobs,
         writes: travelling.flat(),
       };
+      faultPoint('checkpoint:before-put');
       if (!(await this.#writer.putCheckpoint(this.#as(), write))) throw await this.#refusal(parentId);
     } catch (error) {
       for (const held of taken) held.reject(error);
@@ -221,6 +223,7 @@ export class BoundSaver extends BaseCheckpointSaver {
   async #storeWrites(ns: string, rows: readonly WriteRow[]): Promise<void> {
     if (!(await this.#writer.putWrites(this.#as(), this.#attempt.threadId, ns, rows)))
       throw await this.#refusal(this.#head);
+    faultPoint('checkpoint:writes-stored');
   }
 
   #as(): Writer {

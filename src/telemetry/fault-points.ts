@@ -1,9 +1,17 @@
+import { channel } from 'node:diagnostics_channel';
 import { closeSync, openSync } from 'node:fs';
 
 /**
  * Named places in the code where a test may end the process as `kill -9` does. Nothing happens unless a fault
  * was armed, which only the worker's entry point does, from the environment.
+ *
+ * Whoever listens to this channel of `node:diagnostics_channel` hears the name of every point that is passed, also of
+ * those in a second copy of this package.
  */
+export const FAULT_POINTS = 'perdure.fault-points';
+
+const passings = channel(FAULT_POINTS);
+
 export type Fault = {
   /** The name given to faultPoint(), such as `operation:effect-done`. */
   point: string;
@@ -21,13 +29,14 @@ export function armFault(fault: Fault | undefined): void {
   passed = 0;
 }
 
-/** Whether any fault is armed, so that costly points can be left out. */
+/** Whether any fault is armed, or somebody listens, so that costly points can be left out. */
 export function faultsArmed(): boolean {
-  return armed !== undefined;
+  return armed !== undefined || passings.hasSubscribers;
 }
 
 /** Ends this process at once when a fault is armed for `point`. */
 export function faultPoint(point: string): void {
+  if (passings.hasSubscribers) passings.publish(point);
   if (armed === undefined || armed.point !== point) return;
   passed += 1;
   if (passed !== (armed.nth ?? 1)) return;
