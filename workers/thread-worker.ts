@@ -4,6 +4,7 @@ import { hostname } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker, bundleWorkflowCode, type WorkflowBundleOption } from '@temporalio/worker';
+import { HandOver } from '../src/activities/hand-over.ts';
 import { createThreadActivities } from '../src/activities/thread-activities.ts';
 import { PerdureSaver } from '../src/checkpoint/saver.ts';
 import type { TemporalSettings } from '../src/config/config.ts';
@@ -17,6 +18,7 @@ import { installOperationFetch } from '../src/operations/operation-fetch.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
 import { forgetWorker, reportWorker } from '../src/threads/workers.ts';
+import { quiet } from './quiet.ts';
 import { startSweeper } from './sweeper.ts';
 
 export type ThreadWorkerOptions = {
@@ -77,7 +79,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
   };
   try {
     await graphs.register(database, tenant);
-    const draining = new AbortController();
+    const handOver = new HandOver();
     const activities = createThreadActivities({
       runSegment: createSegmentRunner({
         database,
@@ -86,7 +88,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
         workerId: id,
         budgetMs: options.segmentBudgetMs,
       }),
-      draining: draining.signal,
+      handOver,
     });
     const workflowBundle = options.workflowBundle ?? (await workflowCode());
     const workers = await Promise.all(
@@ -124,10 +126,18 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       temporal: new Client({ connection: connections.client, namespace: options.temporal.namespace }),
       logger,
     });
+    const shutDown = () => {
+      for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+    };
+    const running = workers.map((worker) => worker.run());
     const runToTheEnd = async () => {
       try {
-        await Promise.all(workers.map((worker) => worker.run()));
+        await Promise.all(running);
       } finally {
+        // One that failed takes the others with it.
+        shutDown();
+        handOver.release();
+        await Promise.allSettled(running);
         clearInterval(alive);
         restoreFetch();
         await sweeper.stop();
@@ -143,8 +153,10 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       async stop() {
         if (!stopping) {
           stopping = true;
-          draining.abort();
-          for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+          handOver.begin();
+          await quiet(workers, () => handOver.kept);
+          shutDown();
+          handOver.release();
         }
         await ended;
       },

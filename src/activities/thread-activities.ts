@@ -2,26 +2,28 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import { isPerdureError } from '../contracts/errors.ts';
 import type { ThreadActivities } from '../contracts/thread-workflow.ts';
 import type { SegmentRunner } from '../graph/segment.ts';
+import type { HandOver } from './hand-over.ts';
 
 export type ThreadActivityOptions = {
   runSegment: SegmentRunner;
-  /** Aborted when the worker was told to stop. */
-  draining: AbortSignal;
+  handOver: HandOver;
 };
 
 /** What of an error's text may go into Temporal's history, in characters. */
 const MAX_MESSAGE = 500;
 
-export function createThreadActivities({ runSegment, draining }: ThreadActivityOptions): ThreadActivities {
+export function createThreadActivities({ runSegment, handOver }: ThreadActivityOptions): ThreadActivities {
   return {
     async advanceThread(request) {
       const context = Context.current();
       try {
-        return await runSegment(request, {
+        const result = await runSegment(request, {
           cancelled: context.cancellationSignal,
-          draining,
+          draining: handOver.draining,
           heartbeat: (details) => context.heartbeat(details),
         });
+        if (result.outcome === 'handed_over') await handOver.keep();
+        return result;
       } catch (error) {
         if (isPerdureError(error, 'THREAD_DELETED'))
           return { outcome: 'idle', run_id: null, more: false, waiting: false };

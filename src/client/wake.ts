@@ -9,6 +9,9 @@ import {
 } from '../contracts/thread-workflow.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
 
+/** How long Temporal waits for a worker that took one of its tasks and died. Such a task takes milliseconds. */
+const TASK_TIMEOUT = '5 seconds';
+
 /** The thread whose workflow is to be told of a run. */
 export type WakeTarget = {
   schema: string;
@@ -47,6 +50,7 @@ async function signalWithStart(
       args: [args],
       signal,
       signalArgs: [runId],
+      workflowTaskTimeout: TASK_TIMEOUT,
       staticSummary: `${graph}@${version}, thread ${thread_id}`.slice(0, 200),
     });
     faultPoint('wake:signalled');
