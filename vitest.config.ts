@@ -9,5 +9,7 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // Of test.concurrent: those mostly wait, for Temporal to notice that a worker is gone.
+    maxConcurrency: 10,
   },
 });
