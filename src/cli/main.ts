@@ -92,7 +92,8 @@ function streams(env: Host['env']): Streams {
     stdout: (text) => void write(text),
     stderr: (text) => void writeError(text),
     stdoutIsTerminal: process.stdout.isTTY,
-    stderrIsTerminal: process.stderr.isTTY,
+    // A terminal without a width (some containers' and CI's) can't show a spinner: it would clear lines forever.
+    stderrIsTerminal: process.stderr.isTTY && process.stderr.columns > 0,
     colours: (env['NO_COLOR'] ?? '') === '' && env['TERM'] !== 'dumb',
   };
 }

@@ -79,6 +79,7 @@ export class Output {
       (line: string) => {
         // Ctrl-C is ours to handle, so the spinner leaves stdin alone.
         this.#spinner ??= ora({
+          text: line,
           discardStdin: false,
           ...(this.#streams.colours ? {} : { color: false as const }),
         }).start();

@@ -4,7 +4,17 @@ import type { Project } from '../graph/langgraph-json.ts';
 
 const CODE = /\.[cm]?[jt]sx?$/;
 const SETTINGS = new Set(['langgraph.json', 'package.json', 'tsconfig.json', '.env']);
-const LEFT_OUT = new Set(['node_modules', '.perdure', 'dist', '.git', 'coverage']);
+/** What no worker loads. A graph's own file counts wherever it lies. */
+const LEFT_OUT = new Set([
+  'node_modules',
+  '.perdure',
+  'dist',
+  '.git',
+  'coverage',
+  'test',
+  'tests',
+  '__tests__',
+]);
 /** A project with more files than this is looked through in part. */
 const MAX_FILES = 5_000;
 

@@ -308,6 +308,26 @@ describe('the worker', { timeout: LIMIT }, () => {
   });
 });
 
+describe('several at once', { timeout: LIMIT }, () => {
+  test('two commands that need a worker start one, and a project elsewhere with the same graphs uses it', async () => {
+    const one = makeProject('several');
+    const other = makeProject('elsewhere');
+    try {
+      const run = ['run', 'ask', '--input', '{"name":"x"}', '--json'];
+      const ended = await Promise.all([one.perdure(run), one.perdure(run)]);
+      expect(ended.map(({ status }) => status)).toEqual([3, 3]);
+      expect(workers(one)).toHaveLength(1);
+
+      const env = { PERDURE_SCHEMA: one.env['PERDURE_SCHEMA'] ?? '' };
+      expect((await other.perdure(run, { env })).status).toBe(3);
+      expect(workers(other)).toEqual([]);
+    } finally {
+      await other.remove();
+      await one.remove();
+    }
+  });
+});
+
 describe('a worker that was killed', { timeout: LIMIT }, () => {
   test('is replaced by the command that waits for it', async () => {
     const other = makeProject('killed');
