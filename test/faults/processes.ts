@@ -75,9 +75,3 @@ export function startWorkerProcess(place: WorkerPlace): TestProcess {
     ...place.env,
   });
 }
-
-/** Runs a TypeScript file of this folder with one order, as JSON, in the variable ORDER. */
-export function startScript(file: string, order: unknown): TestProcess {
-  const script = fileURLToPath(new URL(file, import.meta.url));
-  return startProcess(['--import', 'tsx', script], { ORDER: JSON.stringify(order) });
-}

@@ -17,6 +17,8 @@ import { startWorkerProcess, type TestProcess } from './processes.ts';
 import { ofKind, type RefundOffice, type TicketBooks } from './refund-office.ts';
 
 const graph = withShape(refundFlow);
+/** Made once, however many scenes begin at a time. */
+let bundle: ReturnType<typeof workflowBundle> | undefined;
 
 /** One ticket in an installation of its own. */
 export type Scene = {
@@ -86,7 +88,7 @@ async function startRefundWorker(schema: string): Promise<ThreadWorker> {
     maxCachedWorkflows: 10,
     segmentBudgetMs: 600_000,
     logger: createLogger('error'),
-    workflowBundle: await workflowBundle(),
+    workflowBundle: await (bundle ??= workflowBundle()),
   });
 }
 
