@@ -47,6 +47,6 @@ async function wakeIfNeeded(temporal: Client, schema: string, run: UnfinishedRun
   const target: WakeTarget = { schema, tenant_id, thread_id, graph, version };
   if (run.cancel) return signalCancel(temporal, target, run.run_id);
   // A run in hand needs no signal as long as its workflow lives; one that still waits may have been forgotten.
-  if (run.status === 'running' && run.signals > 1 && (await isAwake(temporal, target))) return;
+  if (run.status === 'running' && (await isAwake(temporal, target))) return;
   await wakeThread(temporal, target, run.run_id);
 }

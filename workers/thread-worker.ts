@@ -21,6 +21,12 @@ import { forgetWorker, reportWorker } from '../src/threads/workers.ts';
 import { quiet } from './quiet.ts';
 import { startSweeper } from './sweeper.ts';
 
+/**
+ * How long workflow code may compute at a time. An option that the SDK has but does not show: its default, 5 s of the
+ * wall clock, may pass on a machine that has too much to do, and on Node 20 the process then aborts.
+ */
+const PATIENCE: object = { isolateExecutionTimeout: '10 minutes' };
+
 export type ThreadWorkerOptions = {
   databaseUrl: string;
   schema: string;
@@ -95,6 +101,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       graphs.all().map((graph) =>
         Worker.create({
           workflowBundle,
+          ...PATIENCE,
           connection: connections.native,
           namespace: options.temporal.namespace,
           taskQueue: graphTaskQueue(schema, graph.name, graph.version),

@@ -117,8 +117,8 @@ export class PerdureClient {
    * @throws InvalidInputError | UnknownGraphError | VersionMismatchError | ThreadBusyError | ThreadDeletedError | StorageUnavailableError
    */
   async startRun(request: RunRequest): Promise<RecordedRun> {
-    const run = await requestRun(this.database, this.tenant, request);
-    await this.#wake(run);
+    const { wakes, ...run } = await requestRun(this.database, this.tenant, request);
+    if (wakes) await this.#wake(run);
     return run;
   }
 
@@ -140,13 +140,13 @@ export class PerdureClient {
     const actor = options.actor ?? 'user:unknown';
     const asked = await this.#operationQuestion(threadId, options.interruptId);
     if (asked) await this.#resolveInLedger(asked.operationId, parseResolution(value), actor);
-    const answered = await answerInterrupt(this.database, this.tenant, {
+    const { wakes, ...answered } = await answerInterrupt(this.database, this.tenant, {
       thread_id: threadId,
       value,
       actor,
       ...(options.interruptId === undefined ? {} : { interrupt_id: options.interruptId }),
     });
-    await this.#wake(answered);
+    if (wakes) await this.#wake(answered);
     return answered;
   }
 

@@ -9,7 +9,7 @@ import {
 import { jsonValue, type JsonValue } from '../contracts/json.ts';
 import type { Database } from '../postgres/database.ts';
 import { lockThread, type LockedThread } from './locked-thread.ts';
-import { insertRun, type RecordedRun } from './request-run.ts';
+import { insertRun, type RecordedRun, type Waking } from './request-run.ts';
 
 export type Answer = {
   thread_id: string;
@@ -43,7 +43,11 @@ type InterruptRow = {
  * reviewers one wins and the other is told who; the same answer twice is accepted once.
  * @throws UnknownThreadError | UnknownInterruptError | AmbiguousInterruptError | AlreadyAnsweredError | InvalidInputError
  */
-export async function answerInterrupt(database: Database, tenant: string, answer: Answer): Promise<Answered> {
+export async function answerInterrupt(
+  database: Database,
+  tenant: string,
+  answer: Answer,
+): Promise<Answered & Waking> {
   const value = jsonValue.safeParse(answer.value);
   if (!value.success) throw new InvalidInputError(`The answer ${value.error.issues[0]?.message}.`);
   return database.transaction(async (client) => {
@@ -55,6 +59,7 @@ export async function answerInterrupt(database: Database, tenant: string, answer
         ...recorded(repeated, answer.thread_id, thread),
         interrupt_id: row.interrupt_id,
         repeated: true,
+        wakes: true,
       };
     const run = await insertRun(client, database, {
       tenant,
@@ -70,7 +75,12 @@ export async function answerInterrupt(database: Database, tenant: string, answer
        WHERE tenant_id = $1 AND thread_id = $2 AND interrupt_id = $3`,
       [tenant, answer.thread_id, row.interrupt_id, JSON.stringify(value.data), answer.actor, run],
     );
-    return { ...recorded(run, answer.thread_id, thread), interrupt_id: row.interrupt_id, repeated: false };
+    return {
+      ...recorded(run, answer.thread_id, thread),
+      interrupt_id: row.interrupt_id,
+      repeated: false,
+      wakes: thread.unfinished_runs === 0,
+    };
   });
 }
 

@@ -14,6 +14,9 @@ import type { Database } from '../postgres/database.ts';
 /** What of a recorded run its caller needs to wake the thread. */
 export type RecordedRun = { run_id: string; thread_id: string; graph: string; version: string };
 
+/** Behind an unfinished run another needs no signal: the attempt that ends the first one sees that more are there. */
+export type Waking = { wakes: boolean };
+
 /**
  * Records a run in one statement: the thread's row is made or locked, `reject` is decided by it, and the run is
  * queued behind those that are there. Nothing is run yet: see wake() of the client.
@@ -23,7 +26,7 @@ export async function requestRun(
   database: Database,
   tenant: string,
   request: RunRequest,
-): Promise<RecordedRun> {
+): Promise<RecordedRun & Waking> {
   const parsed = runRequest.safeParse(request);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
@@ -33,7 +36,7 @@ export async function requestRun(
   refuseReservedConfigurable(config?.configurable);
   const thread = parsed.data.thread_id ?? randomUUID();
   const run = randomUUID();
-  const { rows } = await database.query<{ version: string }>(
+  const { rows } = await database.query<{ version: string; unfinished: number }>(
     `WITH newest AS (
        SELECT version FROM ${database.table('graph_versions')}
        WHERE tenant_id = $1 AND graph = $3 AND ($4::text IS NULL OR version = $4)
@@ -46,11 +49,11 @@ export async function requestRun(
          SET status = 'busy', unfinished_runs = t.unfinished_runs + 1, updated_at = now()
          WHERE t.deleted_at IS NULL AND t.graph = $3 AND ($4::text IS NULL OR t.version = $4)
            AND ($6 <> 'reject' OR t.unfinished_runs = 0)
-       RETURNING t.version
+       RETURNING t.version, t.unfinished_runs
      )
      INSERT INTO ${database.table('runs')} (tenant_id, run_id, thread_id, kind, input, config, actor)
      SELECT $1, $7, $2, 'input', $8, $9, $10 FROM t
-     RETURNING (SELECT version FROM t)`,
+     RETURNING (SELECT version FROM t), (SELECT unfinished_runs FROM t) AS unfinished`,
     [
       tenant,
       thread,
@@ -66,7 +69,7 @@ export async function requestRun(
   );
   const row = rows[0];
   if (!row) throw await whyRefused(database, tenant, thread, graph, version);
-  return { run_id: run, thread_id: thread, graph, version: row.version };
+  return { run_id: run, thread_id: thread, graph, version: row.version, wakes: row.unfinished === 1 };
 }
 
 function refuseReservedConfigurable(configurable: Record<string, unknown> | undefined): void {

@@ -23,24 +23,35 @@ export async function markSignalled(database: Database, tenant: string, runId: s
 }
 
 /**
- * Runs whose thread may have to be woken (again), or told of a cancel. They are marked as signalled by the same
- * statement, so that several sweepers share the work; one that dies in between leaves them to the next round.
+ * Runs, the oldest of their threads, whose thread may have to be woken (again), or told of a cancel. They are marked as signalled by the same
+ * statement, so that several sweepers share the work; one that dies in between leaves them to the next round. Runs of
+ * threads that were deleted are ended instead.
  */
 export async function takeUnsignalled(database: Database, limit = 100): Promise<UnfinishedRun[]> {
   const { rows } = await database.query<UnfinishedRun>(
-    `WITH due AS (
-       SELECT tenant_id, run_id FROM ${database.table('runs')}
-       WHERE status IN ('pending', 'running') AND (
-         (signalled_at IS NULL AND created_at < now() - $1 * interval '1 millisecond')
-         OR (signalled_at < cancel_requested_at AND cancel_requested_at < now() - $1 * interval '1 millisecond')
-         OR signalled_at < now() - least($2 * power(2, least(signals, 20)), $3) * interval '1 millisecond')
-       ORDER BY sequence LIMIT $4 FOR UPDATE SKIP LOCKED
+    `WITH gone AS (
+       UPDATE ${database.table('runs')} AS r SET status = 'cancelled', finished_at = now()
+       FROM ${database.table('threads')} t
+       WHERE r.status IN ('pending', 'running') AND t.tenant_id = r.tenant_id AND t.thread_id = r.thread_id
+         AND t.deleted_at IS NOT NULL
+       RETURNING r.run_id, pg_notify('perdure_runs', r.run_id::text)
+     ), due AS (
+       SELECT r.tenant_id, r.run_id, t.thread_id, t.graph, t.version
+       FROM ${database.table('runs')} r JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
+       WHERE r.status IN ('pending', 'running') AND t.deleted_at IS NULL AND (
+         (r.signalled_at IS NULL AND r.status = 'pending' AND r.created_at < now() - $1 * interval '1 millisecond')
+         OR (r.signalled_at IS NULL AND r.status = 'running' AND r.started_at < now() - $2 * interval '1 millisecond')
+         OR (coalesce(r.signalled_at < r.cancel_requested_at, true) AND r.cancel_requested_at < now() - $1 * interval '1 millisecond')
+         OR r.signalled_at < now() - least($2 * power(2, least(r.signals, 20)), $3) * interval '1 millisecond')
+         AND NOT EXISTS (
+           SELECT FROM ${database.table('runs')} e WHERE e.tenant_id = r.tenant_id AND e.thread_id = r.thread_id
+             AND e.status IN ('pending', 'running') AND e.sequence < r.sequence)
+       ORDER BY r.sequence LIMIT $4 FOR UPDATE OF r SKIP LOCKED
      )
      UPDATE ${database.table('runs')} AS r SET signalled_at = now(), signals = r.signals + 1
-     FROM due, ${database.table('threads')} t
+     FROM due
      WHERE r.tenant_id = due.tenant_id AND r.run_id = due.run_id
-       AND t.tenant_id = r.tenant_id AND t.thread_id = r.thread_id
-     RETURNING r.tenant_id, r.run_id, r.thread_id, r.signals, r.status, t.graph, t.version,
+     RETURNING r.tenant_id, r.run_id, r.thread_id, r.signals, r.status, due.graph, due.version,
        r.cancel_requested_at IS NOT NULL AS cancel`,
     [SWEEP_AFTER_MS, SWEEP_AGAIN_MS, SWEEP_MAX_MS, limit],
   );

@@ -25,8 +25,8 @@ const cancelSignal = defineSignal<[string]>(CANCEL_SIGNAL);
 /** How long an idle thread keeps its workflow open. */
 const GRACE = '1 minute';
 
-/** Events after which the history is cut, though the server has not yet asked for it. */
-const MAX_HISTORY_EVENTS = 5_000;
+/** Events after which the history is cut, though the server has not yet asked for it: a waking thread replays it. */
+const MAX_HISTORY_EVENTS = 1_000;
 
 const { advanceThread } = proxyActivities<ThreadActivities>({
   // A node may compute, or wait for a slow tool, as long as it gives signs of life; a segment hands over by itself.
