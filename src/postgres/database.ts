@@ -57,6 +57,8 @@ export function openDatabase(options: DatabaseOptions): Database {
   });
   // Without a listener an idle connection that the server closes would end the process.
   pool.on('error', (error) => options.onIdleError?.(error));
+  // So would one in use, inside a transaction: its next statement reports the same.
+  pool.on('connect', (client) => client.on('error', () => undefined));
   return {
     pool,
     schema,

@@ -1,0 +1,187 @@
+-- All tables after every migration, as `node --import tsx scripts/write-schema.ts` writes them. A test compares
+-- this file with a fresh schema; it is for reading, and nothing loads it.
+
+CREATE TABLE checkpoint_blobs (
+  thread_id text NOT NULL,
+  checkpoint_ns text DEFAULT ''::text NOT NULL,
+  channel text NOT NULL,
+  version text NOT NULL,
+  type text NOT NULL,
+  blob bytea,
+  PRIMARY KEY (thread_id, checkpoint_ns, channel, version)
+);
+
+CREATE TABLE checkpoint_migrations (
+  v integer NOT NULL,
+  PRIMARY KEY (v)
+);
+
+CREATE TABLE checkpoint_writes (
+  thread_id text NOT NULL,
+  checkpoint_ns text DEFAULT ''::text NOT NULL,
+  checkpoint_id text NOT NULL,
+  task_id text NOT NULL,
+  idx integer NOT NULL,
+  channel text NOT NULL,
+  type text,
+  blob bytea NOT NULL,
+  task_path text DEFAULT ''::text NOT NULL,
+  PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id, task_id, idx)
+);
+
+CREATE TABLE checkpoints (
+  thread_id text NOT NULL,
+  checkpoint_ns text DEFAULT ''::text NOT NULL,
+  checkpoint_id text NOT NULL,
+  parent_checkpoint_id text,
+  type text,
+  checkpoint jsonb NOT NULL,
+  metadata jsonb DEFAULT '{}'::jsonb NOT NULL,
+  PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
+);
+
+CREATE TABLE graph_versions (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  graph text NOT NULL,
+  version text NOT NULL,
+  fingerprint text NOT NULL,
+  shape json NOT NULL,
+  output_channels json NOT NULL,
+  registered_at timestamp with time zone DEFAULT now() NOT NULL,
+  PRIMARY KEY (tenant_id, graph, version)
+);
+
+CREATE TABLE interrupts (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  thread_id text NOT NULL,
+  interrupt_id text NOT NULL,
+  sequence bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  run_id uuid NOT NULL,
+  kind text NOT NULL,
+  node text NOT NULL,
+  checkpoint_id text NOT NULL,
+  origin_ns text NOT NULL,
+  origin_checkpoint_id text NOT NULL,
+  origin_task_id text NOT NULL,
+  operation_id text,
+  value json NOT NULL,
+  status text DEFAULT 'pending'::text NOT NULL,
+  answer json,
+  answered_by text,
+  answered_at timestamp with time zone,
+  answer_run_id uuid,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  key_id text,
+  PRIMARY KEY (tenant_id, thread_id, interrupt_id),
+  FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
+  CHECK (kind = ANY (ARRAY['interrupt'::text, 'operation'::text])),
+  CHECK (status = ANY (ARRAY['pending'::text, 'answered'::text, 'superseded'::text, 'cancelled'::text]))
+);
+CREATE INDEX interrupts_by_answer_run ON interrupts USING btree (tenant_id, answer_run_id) WHERE answer_run_id IS NOT NULL;
+CREATE INDEX interrupts_pending ON interrupts USING btree (tenant_id, sequence) WHERE status = 'pending'::text;
+
+CREATE TABLE operations (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  operation_id text NOT NULL,
+  sequence bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  lineage_root text NOT NULL,
+  thread_id text NOT NULL,
+  run_id uuid,
+  node text NOT NULL,
+  tool text NOT NULL,
+  tool_call_id text,
+  business_key text,
+  kind text NOT NULL,
+  status text NOT NULL,
+  args_hash text NOT NULL,
+  args json NOT NULL,
+  result_type text,
+  result bytea,
+  error json,
+  attempts integer DEFAULT 0 NOT NULL,
+  lease_token uuid,
+  lease_until timestamp with time zone,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  started_at timestamp with time zone,
+  finished_at timestamp with time zone,
+  resolved_by text,
+  resolved_at timestamp with time zone,
+  key_id text,
+  PRIMARY KEY (tenant_id, operation_id),
+  CHECK (kind = ANY (ARRAY['pure'::text, 'idempotent'::text, 'reconcilable'::text, 'exclusive'::text])),
+  CHECK (status = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text]))
+);
+CREATE INDEX operations_by_thread ON operations USING btree (tenant_id, thread_id, sequence);
+
+CREATE TABLE perdure_migrations (
+  name text NOT NULL,
+  checksum text NOT NULL,
+  applied_at timestamp with time zone DEFAULT now() NOT NULL,
+  PRIMARY KEY (name)
+);
+
+CREATE TABLE runs (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  run_id uuid NOT NULL,
+  thread_id text NOT NULL,
+  sequence bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  kind text NOT NULL,
+  input json,
+  config json DEFAULT '{}'::json NOT NULL,
+  actor text NOT NULL,
+  status text DEFAULT 'pending'::text NOT NULL,
+  error json,
+  attempts integer DEFAULT 0 NOT NULL,
+  base_checkpoint_id text,
+  base_step integer,
+  checkpoint_id text,
+  next json,
+  signalled_at timestamp with time zone,
+  signals integer DEFAULT 0 NOT NULL,
+  cancel_requested_at timestamp with time zone,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  started_at timestamp with time zone,
+  finished_at timestamp with time zone,
+  key_id text,
+  PRIMARY KEY (tenant_id, run_id),
+  FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
+  CHECK (kind = ANY (ARRAY['input'::text, 'resume'::text, 'continue'::text])),
+  CHECK (status = ANY (ARRAY['pending'::text, 'running'::text, 'success'::text, 'interrupted'::text, 'error'::text, 'cancelled'::text]))
+) WITH (fillfactor=70);
+CREATE INDEX runs_by_thread ON runs USING btree (tenant_id, thread_id, sequence);
+CREATE INDEX runs_unfinished ON runs USING btree (tenant_id, thread_id, sequence) WHERE status = ANY (ARRAY['pending'::text, 'running'::text]);
+
+CREATE TABLE threads (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  thread_id text NOT NULL,
+  checkpoint_thread_id text NOT NULL,
+  graph text NOT NULL,
+  version text NOT NULL,
+  lineage_root text NOT NULL,
+  fence bigint DEFAULT 0 NOT NULL,
+  head_checkpoint_id text,
+  state_version integer DEFAULT 0 NOT NULL,
+  status text DEFAULT 'idle'::text NOT NULL,
+  unfinished_runs integer DEFAULT 0 NOT NULL,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  updated_at timestamp with time zone DEFAULT now() NOT NULL,
+  deleted_at timestamp with time zone,
+  key_id text,
+  PRIMARY KEY (tenant_id, thread_id),
+  UNIQUE (checkpoint_thread_id),
+  CHECK (status = ANY (ARRAY['idle'::text, 'busy'::text, 'interrupted'::text, 'error'::text])),
+  CHECK (unfinished_runs >= 0)
+) WITH (fillfactor=50);
+
+CREATE TABLE workers (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  worker_id uuid NOT NULL,
+  graph text NOT NULL,
+  version text NOT NULL,
+  task_queue text NOT NULL,
+  host text NOT NULL,
+  pid integer NOT NULL,
+  started_at timestamp with time zone DEFAULT now() NOT NULL,
+  seen_at timestamp with time zone DEFAULT now() NOT NULL,
+  PRIMARY KEY (tenant_id, worker_id, graph, version)
+);
