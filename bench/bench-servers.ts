@@ -20,7 +20,7 @@ export async function startBenchServers(progress: (line: string) => void): Promi
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    const servers = await up({ home, onProgress: progress });
+    const servers = await up({ home, searchPath: process.env['PATH'], onProgress: progress });
     return { databaseUrl: servers.databaseUrl, temporalAddress: servers.temporalAddress, close };
   } catch (error) {
     await close();

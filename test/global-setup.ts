@@ -32,6 +32,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       temporalAddress: process.env['PERDURE_TEST_TEMPORAL_ADDRESS'],
       temporalCli: process.env['PERDURE_TEMPORAL_CLI'],
       cacheDir: process.env['PERDURE_CACHE'],
+      searchPath: process.env['PATH'],
       onProgress: (line) => console.error(line),
     });
     process.env['PERDURE_TEST_DATABASE_URL'] = servers.databaseUrl;

@@ -97,6 +97,7 @@ export async function startServers(
     temporalNamespace: config.temporal.namespace,
     temporalCli: config.temporalCli,
     cacheDir: config.cache,
+    searchPath: config.searchPath,
   });
   const address = running.temporalAddress;
   const temporal =

@@ -27,6 +27,7 @@ const variables = z.object({
   PERDURE_SCHEMA: z.string().min(1).default('perdure'),
   PERDURE_TENANT: tenantId.default(DEFAULT_TENANT),
   PERDURE_HOME: z.string().min(1).optional(),
+  PATH: z.string().optional(),
   PERDURE_CACHE: z.string().min(1).optional(),
   XDG_CACHE_HOME: z.string().optional(),
   PERDURE_TEMPORAL_CLI: z.string().min(1).optional(),
@@ -73,6 +74,8 @@ export type Config = {
   /** The folder of downloads and builds that many homes share. */
   cache: string;
   temporalCli: string | undefined;
+  /** Where programs are looked for: PATH. */
+  searchPath: string;
   temporal: TemporalSettings;
   logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
   poolSize: number;
@@ -115,6 +118,7 @@ export function readConfig(environment: Environment, cwd: string): Config {
       env.PERDURE_CACHE ?? join(env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'perdure'),
     ),
     temporalCli: env.PERDURE_TEMPORAL_CLI,
+    searchPath: env.PATH ?? '',
     temporal: temporalSettings(env),
     logLevel: env.PERDURE_LOG_LEVEL,
     poolSize: env.PERDURE_POOL_SIZE,

@@ -7,6 +7,7 @@ import { endOf } from './child-end.ts';
 import { reasonOf, ServerStartError } from './errors.ts';
 import type { PostgresBinaries } from './postgres-binaries.ts';
 import { UNFINISHED_DATA, type PostgresPlace } from './postgres-place.ts';
+import { isForPostgres, without } from './child-environment.ts';
 import { findProcesses } from './processes.ts';
 
 const run = promisify(execFile);
@@ -16,11 +17,6 @@ export const SUPERUSER = 'postgres';
 
 export function newPassword(): string {
   return randomBytes(24).toString('hex');
-}
-
-/** The environment without Postgres's own variables, which would steer `initdb` and the server. */
-export function postgresEnv(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('PG')));
 }
 
 /**
@@ -54,7 +50,7 @@ export async function initialiseData(
   try {
     await run(binaries.initdb, args, {
       cwd: unfinished,
-      env: postgresEnv(),
+      env: without(process.env, isForPostgres),
       timeout: 120_000,
       ...place.user,
     });
@@ -91,7 +87,7 @@ export async function resetPassword(
 ): Promise<void> {
   const child = spawn(binaries.postgres, ['--single', '-D', place.dataDir, 'postgres'], {
     cwd: place.dataDir,
-    env: postgresEnv(),
+    env: without(process.env, isForPostgres),
     stdio: ['pipe', 'ignore', 'pipe'],
     ...place.user,
   });

@@ -6,11 +6,11 @@ import { launchDetached, type Launched } from './launch.ts';
 import { postgresUser } from './os-user.ts';
 import { choosePort, LOOPBACK } from './ports.ts';
 import { runnableBinaries } from './postgres-binaries.ts';
+import { isForPostgres, without } from './child-environment.ts';
 import {
   checkDataVersion,
   initialiseData,
   newPassword,
-  postgresEnv,
   removeStalePostmasterPid,
   resetPassword,
   SUPERUSER,
@@ -100,7 +100,7 @@ async function launchAndWait(
       command,
       args: ['-D', place.dataDir, '-p', String(port), ...settings()],
       logPath: join(logsOf(home), 'postgres.log'),
-      env: postgresEnv(),
+      env: without(process.env, isForPostgres),
       cwd: place.dataDir,
       user: place.user,
     });

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { without } from './child-environment.ts';
 import { makeInCache } from './cache-folder.ts';
 import { endOf } from './child-end.ts';
 
@@ -47,12 +48,13 @@ export async function buildTemporal({
   });
 }
 
+/** Go refuses GOBIN when it builds for another platform, and a vendoring flag of the user's own project here. */
+const MISLEADING = new Set(['GOOS', 'GOARCH', 'GOFLAGS']);
+
 async function goInstall(go: string, module: string, directory: string): Promise<void> {
-  // Go refuses GOBIN when it builds for another platform, and a vendoring flag of the user's own project here.
-  const { GOOS: _os, GOARCH: _arch, GOFLAGS: _flags, ...env } = process.env;
   const child = spawn(go, ['install', module], {
     cwd: directory,
-    env: { ...env, GOBIN: directory },
+    env: without({ ...process.env, GOBIN: directory }, (name) => MISLEADING.has(name)),
     stdio: ['ignore', 'ignore', 'pipe'],
     timeout: LIMIT_MS,
     killSignal: 'SIGKILL',

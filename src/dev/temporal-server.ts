@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isForTemporal, without } from './child-environment.ts';
 import { reasonOf, ServerStartError } from './errors.ts';
 import { launchDetached, type Launched } from './launch.ts';
 import { choosePort, LOOPBACK } from './ports.ts';
@@ -85,7 +86,7 @@ async function launchAndWait(
       command: cli.path,
       args: argumentsFor(port, uiPort, namespace),
       logPath: join(logsOf(home), 'temporal.log'),
-      env: temporalEnv(),
+      env: without(process.env, isForTemporal),
       cwd: join(home, 'temporal'),
     });
     file.updateTemporal({ port, uiPort, version: cli.version, process: record });
@@ -108,11 +109,6 @@ async function launchAndWait(
       tried.push(port, uiPort);
     }
   }
-}
-
-/** The environment without Temporal's own variables, which would steer the server's CLI. */
-function temporalEnv(): NodeJS.ProcessEnv {
-  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('TEMPORAL_')));
 }
 
 function argumentsFor(port: number, uiPort: number, namespace: string): string[] {

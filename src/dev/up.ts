@@ -28,7 +28,7 @@ export interface UpOptions {
   temporalCli?: string | undefined;
   /** Where the Temporal CLI is kept across homes. Default: `~/.cache/perdure`. */
   cacheDir?: string | undefined;
-  /** Folders to look for `temporal` and `go` in. Default: PATH. */
+  /** Folders to look for `temporal` and `go` in, as PATH has them. Default: none. */
   searchPath?: string | undefined;
 }
 
@@ -82,7 +82,7 @@ export async function up(options: UpOptions): Promise<RunningServers> {
     findTemporalCli({
       temporalCli: options.temporalCli,
       cacheDir,
-      searchPath: options.searchPath ?? process.env['PATH'] ?? '',
+      searchPath: options.searchPath ?? '',
       onProgress,
     });
   return await withHomeLock(home, onProgress, async () => {

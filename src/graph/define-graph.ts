@@ -4,7 +4,7 @@ import { graphName, graphVersion } from '../contracts/ids.ts';
 
 /** A compiled LangGraph graph of any shape: StateGraph, MessageGraph, functional `entrypoint`, prebuilt agent. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the only type that every compiled graph fits
-export type CompiledGraph = Pregel<any, any>;
+export type CompiledGraph = Pregel<any, any, any, any, any, any, any, any, any, any, any>;
 
 /** What of a compiled graph's insides perdure reads. Public fields, but typed by LangGraph as anything. */
 export type GraphParts = {

@@ -1,4 +1,5 @@
 import { pathToFileURL } from 'node:url';
+import { register as registerRequire } from 'tsx/cjs/api';
 import { register } from 'tsx/esm/api';
 import { GraphLoadError } from '../contracts/errors.ts';
 import {
@@ -104,6 +105,8 @@ let typeScriptRegistered = false;
 async function importModule(file: string): Promise<Record<string, unknown>> {
   if (!typeScriptRegistered && !/\.[cm]?js$/.test(file)) {
     // For the whole process and once: a second registration would load a second copy of every module.
+    // The first is for folders without "type": "module", whose modules are CommonJS to Node.
+    registerRequire();
     register();
     typeScriptRegistered = true;
   }

@@ -1,4 +1,4 @@
-import { AIMessage, HumanMessage, RemoveMessage } from '@langchain/core/messages';
+import { AIMessage, type BaseMessage, HumanMessage, RemoveMessage } from '@langchain/core/messages';
 import {
   DeltaChannel,
   END,
@@ -132,7 +132,11 @@ describe('a DeltaChannel', () => {
       const states = [];
       for await (const state of graph.getStateHistory({ configurable: { thread_id: thread } }))
         states.push(
-          state.values.messages?.map((message) => [message.id, message.content, message.getType()]),
+          state.values.messages?.map((message: BaseMessage) => [
+            message.id,
+            message.content,
+            message.getType(),
+          ]),
         );
       return states;
     };

@@ -1,4 +1,11 @@
-import { AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage } from '@langchain/core/messages';
+import {
+  AIMessage,
+  HumanMessage,
+  type MessageStructure,
+  RemoveMessage,
+  SystemMessage,
+  ToolMessage,
+} from '@langchain/core/messages';
 import { Document } from '@langchain/core/documents';
 import { ChatPromptTemplate } from '@langchain/core/prompts';
 import { Command, Overwrite, Send } from '@langchain/langgraph';
@@ -74,7 +81,7 @@ const kept: [string, unknown][] = [
   ['a human message', new HumanMessage({ content: 'hi', id: '1', name: 'n' })],
   [
     'an AI message',
-    new AIMessage({
+    new AIMessage<MessageStructure>({
       content: [{ type: 'text', text: 'x' }],
       tool_calls: [{ name: 't', args: { a: 1 }, id: 'c', type: 'tool_call' }],
       usage_metadata: { input_tokens: 1, output_tokens: 2, total_tokens: 3 },

@@ -8,7 +8,8 @@ export const FLOORS = [
   ['events', 'state', 'checkpoint', 'operations', 'artifacts', 'threads'],
   ['graph', 'memory', 'privacy'],
   ['workflows', 'activities'],
-  ['server', 'client', 'cli'],
+  ['client'],
+  ['server', 'cli'],
 ] as const;
 
 /** Folders that may import these packages and no others. */
@@ -42,7 +43,7 @@ export function brokenRules(files: readonly SourceFile[]): string[] {
 }
 
 function mayReadEnvironment(folder: string | undefined, onlyPassedOn: boolean): boolean {
-  return folder === 'config' || (folder === 'dev' && onlyPassedOn);
+  return folder === 'config' || ((folder === 'dev' || folder === 'cli') && onlyPassedOn);
 }
 
 function brokenByImport(path: string, { specifier }: ImportedModule): string | undefined {

@@ -168,6 +168,7 @@ async function startServers(): Promise<{ databaseUrl: string; temporalAddress: s
     temporalNamespace: config.temporal.namespace,
     temporalCli: config.temporalCli,
     cacheDir: config.cache,
+    searchPath: config.searchPath,
     onProgress: (line) => story.event(line),
   });
   const ranBefore = [before?.postgres?.alive, before?.temporal?.alive].includes(true);
