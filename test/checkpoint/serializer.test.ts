@@ -81,11 +81,11 @@ const kept: [string, unknown][] = [
   ['a human message', new HumanMessage({ content: 'hi', id: '1', name: 'n' })],
   [
     'an AI message',
-    new AIMessage<MessageStructure>({
+    new AIMessage({
       content: [{ type: 'text', text: 'x' }],
       tool_calls: [{ name: 't', args: { a: 1 }, id: 'c', type: 'tool_call' }],
       usage_metadata: { input_tokens: 1, output_tokens: 2, total_tokens: 3 },
-    }),
+    } as AIMessageFields),
   ],
   [
     'a message with a Date in it',
