@@ -52,9 +52,9 @@ export async function run(servers: BenchServers, progress: (line: string) => voi
 function ourRunner(client: PerdureClient): Runner {
   return async (steps, thread) => {
     const result = await client.run({
-      graph: `chain${steps}`,
+      graph: 'chain',
       thread_id: thread,
-      input: { n: 0, log: [] },
+      input: { rounds: steps / 20, log: [] },
       config: { recursion_limit: 500 },
     });
     if (result.status !== 'success')
@@ -63,10 +63,10 @@ function ourRunner(client: PerdureClient): Runner {
 }
 
 function bareRunner(checkpointer: PostgresSaver | MemorySaver): Runner {
-  const graphs = { 20: chain(20).compile({ checkpointer }), 200: chain(200).compile({ checkpointer }) };
+  const graph = chain().compile({ checkpointer });
   return async (steps, thread) => {
-    await graphs[steps].invoke(
-      { n: 0, log: [] },
+    await graph.invoke(
+      { rounds: steps / 20, log: [] },
       { configurable: { thread_id: thread }, durability: 'sync', recursionLimit: 500 },
     );
   };

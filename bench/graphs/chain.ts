@@ -1,12 +1,19 @@
 import { Annotation, END, START, StateGraph } from '@langchain/langgraph';
 
 const State = Annotation.Root({
-  n: Annotation<number>(),
+  /** How many rounds of the chain are left. */
+  rounds: Annotation<number>(),
   log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }),
 });
 
-/** A chain of nodes that do nothing, as a builder, so that a peer can compile it with its own saver. */
-export function chain(steps: number) {
+const NODES = 20;
+
+/**
+ * A chain of twenty nodes that do nothing, run through once or several times. One graph for short and long runs:
+ * LangGraph's own cost of a superstep grows with the number of nodes. Not compiled, so that a peer can do that with
+ * a saver of its own.
+ */
+export function chain() {
   const builder = new StateGraph(State);
   const loose = builder as unknown as StateGraph<
     typeof State.spec,
@@ -14,12 +21,16 @@ export function chain(steps: number) {
     typeof State.Update,
     string
   >;
-  for (let i = 0; i < steps; i += 1) loose.addNode(`n${i}`, () => ({ n: i, log: [`x${i}`] }));
+  for (let i = 0; i < NODES - 1; i += 1) loose.addNode(`n${i}`, () => ({ log: [`x${i}`] }));
+  loose.addNode(`n${NODES - 1}`, (state: typeof State.State) => ({
+    rounds: state.rounds - 1,
+    log: ['end'],
+  }));
   loose.addEdge(START, 'n0');
-  for (let i = 1; i < steps; i += 1) loose.addEdge(`n${i - 1}`, `n${i}`);
-  loose.addEdge(`n${steps - 1}`, END);
+  for (let i = 1; i < NODES; i += 1) loose.addEdge(`n${i - 1}`, `n${i}`);
+  const again = (state: typeof State.State) => (state.rounds > 0 ? 'n0' : END);
+  loose.addConditionalEdges(`n${NODES - 1}`, again, ['n0', END]);
   return loose;
 }
 
-export const chain20 = chain(20).compile();
-export const chain200 = chain(200).compile();
+export const compiledChain = chain().compile();

@@ -1,7 +1,7 @@
 import {
   AIMessage,
   HumanMessage,
-  type MessageStructure,
+  type AIMessageFields,
   RemoveMessage,
   SystemMessage,
   ToolMessage,
