@@ -1,3 +1,5 @@
+import { setMaxListeners } from 'node:events';
+
 /**
  * How a worker that is told to stop hands its segments over. It goes on polling until Temporal's own tasks of the runs
  * that just ended are done: Temporal gives a task also to a poll that is being withdrawn, and misses it only when the
@@ -10,6 +12,11 @@ export class HandOver {
     this.#release = resolve;
   });
   #kept = 0;
+
+  constructor() {
+    // Every segment listens.
+    setMaxListeners(0, this.#draining.signal);
+  }
 
   /** Aborted when segments are to stop at their next superstep. */
   get draining(): AbortSignal {

@@ -1,8 +1,17 @@
 import pg from 'pg';
+import { isPerdureError } from '../contracts/errors.ts';
 import type { Database } from '../postgres/database.ts';
 
 /** How often a waiter looks for itself, in case a notification was lost or can't be had, in ms. */
 const POLL_MS = 500;
+
+/** How long Postgres may be away before those who wait are told, in ms. The run itself waits for it longer. */
+const OUTAGE_MS = 30_000;
+
+/** A server that refuses the log-in won't change its mind by itself. */
+function isOutage(error: unknown): boolean {
+  return isPerdureError(error, 'STORAGE_UNAVAILABLE') && error.details['refused'] !== true;
+}
 
 /**
  * Waits for runs to end: told by Postgres (`NOTIFY perdure_runs`) over one connection of its own, and looking
@@ -20,12 +29,20 @@ export class RunWaiter {
   /** Calls `look` at once, on each notification for the run and every half second, until it gives a value. */
   async until<T>(runId: string, look: () => Promise<T | undefined>, signal?: AbortSignal): Promise<T> {
     await this.#listen().catch(() => undefined);
+    let awaySince: number | undefined;
     for (;;) {
       signal?.throwIfAborted();
       const told = this.#nextSign(runId, signal);
       try {
-        const value = await look();
-        if (value !== undefined) return value;
+        const value = await look().catch((error: unknown) => {
+          awaySince ??= Date.now();
+          if (!isOutage(error) || Date.now() - awaySince > OUTAGE_MS) throw error;
+          return 'away' as const;
+        });
+        if (value !== 'away') {
+          awaySince = undefined;
+          if (value !== undefined) return value;
+        }
         await told.promise;
       } finally {
         told.forget();

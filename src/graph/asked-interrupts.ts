@@ -1,5 +1,6 @@
 import { isResult } from '../checkpoint/progress.ts';
 import type { BoundSaver } from '../checkpoint/saver.ts';
+import { OPERATION_QUESTION_PREFIX } from '../contracts/operations.ts';
 import type { AskedInterrupt } from '../threads/segment.ts';
 import type { CompiledGraph } from './define-graph.ts';
 import { jsonView } from './json-view.ts';
@@ -72,7 +73,7 @@ function collect(
 }
 
 function isOperationQuestion(interrupt: { id: string; value: unknown }): boolean {
-  return interrupt.id.startsWith('op-') && operationOf(interrupt.value) !== null;
+  return interrupt.id.startsWith(OPERATION_QUESTION_PREFIX) && operationOf(interrupt.value) !== null;
 }
 
 function operationOf(value: unknown): string | null {

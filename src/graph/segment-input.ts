@@ -1,10 +1,10 @@
 import { Command, GraphRecursionError } from '@langchain/langgraph';
 import { PerdureError } from '../contracts/errors.ts';
 import type { Database } from '../postgres/database.ts';
-import { carriedAnswers, type CarriedAnswer, type ClaimedRun } from '../threads/segment.ts';
+import { givenAnswers, type ClaimedRun, type GivenAnswer } from '../threads/segment.ts';
 
-/** Tells whether the question that an answer is for still stands in LangGraph's tables. */
-export type StillAsked = (answer: CarriedAnswer) => Promise<boolean>;
+/** Tells whether the question that an answer is for still stands in LangGraph's tables, after `earlier` of its task. */
+export type StillAsked = (answer: GivenAnswer, earlier: number) => Promise<boolean>;
 
 /**
  * What LangGraph has to be given so that the run goes on from where it stands: its input, its answers, or null
@@ -19,24 +19,34 @@ export async function segmentInput(
 ): Promise<unknown> {
   const moved = run.head_checkpoint_id !== run.base_checkpoint_id;
   if (run.kind === 'input') return moved ? null : run.input;
-  if (run.kind === 'continue' || moved) return null;
-  const answers = await carriedAnswers(database, tenant, run.run_id);
+  if (moved) return null;
+  const answers = await givenAnswers(database, tenant, run);
+  const own = answers.filter((answer) => answer.answer_run_id === run.run_id);
   const current = answers.filter((answer) => answer.checkpoint_id === run.head_checkpoint_id);
-  if (current.length === 0)
+  if (run.kind === 'resume' && !current.some((answer) => own.includes(answer)))
     throw new PerdureError(
       'INTERRUPT_SUPERSEDED',
       'The thread moved on by another run before this answer had its turn; it was not applied.',
-      { interrupts: answers.map((answer) => answer.interrupt_id) },
+      { interrupts: own.map((answer) => answer.interrupt_id) },
     );
-  // A first attempt finds every question as it was asked; a later one must not answer the next question with it.
-  const open = run.attempts === 1 ? current : await filterAsync(current, stillAsked);
+  // A first attempt finds its questions as they were asked; a later one must not answer the next question with them.
+  const open =
+    run.kind === 'resume' && run.attempts === 1
+      ? current.filter((answer) => own.includes(answer))
+      : await filterAsync(current, (answer, index) =>
+          stillAsked(answer, current.slice(0, index).filter((other) => sameTask(other, answer)).length),
+        );
   if (open.length === 0) return null;
   return new Command({
     resume: Object.fromEntries(open.map((answer) => [answer.interrupt_id, answer.answer])),
   });
 }
 
-async function filterAsync<T>(items: T[], keep: (item: T) => Promise<boolean>): Promise<T[]> {
+function sameTask(one: GivenAnswer, other: GivenAnswer): boolean {
+  return one.origin_task_id === other.origin_task_id && one.origin_ns === other.origin_ns;
+}
+
+async function filterAsync<T>(items: T[], keep: (item: T, index: number) => Promise<boolean>): Promise<T[]> {
   const kept = await Promise.all(items.map(keep));
   return items.filter((_, index) => kept[index]);
 }

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { RunControl } from '@langchain/langgraph';
 import { isPerdureError } from '../contracts/errors.ts';
 import { graphRef } from '../contracts/ids.ts';
@@ -79,6 +80,8 @@ class Segment {
     this.#control = control;
     this.#run = run;
     this.#step = run.head_step ?? -2;
+    // Every parallel task listens.
+    setMaxListeners(0, this.#stop.signal);
   }
 
   async advance(): Promise<AdvanceResult> {
@@ -192,12 +195,18 @@ class Segment {
   /** @returns whether LangGraph stopped at an interrupt, dynamic or static. */
   async #stream(graph: LoadedGraph, saver: BoundSaver): Promise<boolean> {
     const { config } = this.#run;
-    const input = await segmentInput(this.#options.database, this.#request.tenant_id, this.#run, (answer) =>
-      saver.isAsked(answer.interrupt_id, {
-        checkpointNs: answer.origin_ns,
-        checkpointId: answer.origin_checkpoint_id,
-        taskId: answer.origin_task_id,
-      }),
+    const input = await segmentInput(
+      this.#options.database,
+      this.#request.tenant_id,
+      this.#run,
+      (answer, earlier) => {
+        const {
+          origin_ns: checkpointNs,
+          origin_checkpoint_id: checkpointId,
+          origin_task_id: taskId,
+        } = answer;
+        return saver.isAsked(answer.interrupt_id, { checkpointNs, checkpointId, taskId }, earlier);
+      },
     );
     const settings = {
       configurable: { ...config.configurable, thread_id: this.#run.checkpoint_thread_id },

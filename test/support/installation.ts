@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Client, Connection } from '@temporalio/client';
-import { DefaultLogger, Runtime } from '@temporalio/worker';
+import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
 import { inject } from 'vitest';
 import { PerdureClient } from '../../src/client/client.ts';
 import { defineGraph } from '../../src/graph/define-graph.ts';
@@ -37,15 +37,27 @@ let quiet = false;
 function quietTemporal(): void {
   if (quiet) return;
   quiet = true;
-  Runtime.install({ logger: new DefaultLogger('ERROR'), shutdownSignals: [] });
+  Runtime.install({
+    logger: new DefaultLogger('ERROR'),
+    shutdownSignals: [],
+    telemetryOptions: { logging: { forward: {}, filter: makeTelemetryFilterString({ core: 'ERROR' }) } },
+  });
 }
 
-export async function openInstallation(prefix = 'test'): Promise<Installation> {
+/** Where the servers are. Default: those of the test run. */
+export type TestServers = { databaseUrl: string; temporalAddress: string };
+
+export async function openInstallation(
+  prefix = 'test',
+  { databaseUrl, temporalAddress: address }: TestServers = {
+    databaseUrl: inject('databaseUrl'),
+    temporalAddress: inject('temporalAddress'),
+  },
+): Promise<Installation> {
   quietTemporal();
   const schema = `${prefix}-${randomUUID().slice(0, 8)}`;
-  const database = openDatabase({ connectionString: inject('databaseUrl'), schema, max: 8 });
+  const database = openDatabase({ connectionString: databaseUrl, schema, max: 8 });
   await migrate(database);
-  const address = inject('temporalAddress');
   const connection = await Connection.connect({ address });
   const temporal = new Client({ connection });
   const client = new PerdureClient({ database, temporal, tenant: 'default' });
@@ -64,7 +76,7 @@ export async function openInstallation(prefix = 'test'): Promise<Installation> {
     },
     async startWorker(graphs, options = {}) {
       const worker = await startThreadWorker({
-        databaseUrl: inject('databaseUrl'),
+        databaseUrl,
         schema,
         tenant: 'default',
         temporal: { address, namespace: 'default', apiKey: undefined, tls: undefined },
