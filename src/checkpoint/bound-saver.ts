@@ -8,8 +8,10 @@ import {
   type DeltaChannelHistory,
   INTERRUPT,
   type PendingWrite,
+  RESUME,
   type SerializerProtocol,
 } from '@langchain/langgraph-checkpoint';
+import { OPERATION_QUESTION_PREFIX } from '../contracts/operations.ts';
 import type { CheckpointMetadataFields } from '../contracts/checkpoint-metadata.ts';
 import {
   InvalidInputError,
@@ -75,8 +77,12 @@ export class BoundSaver extends BaseCheckpointSaver {
     return this.#progress.stepOf(ns);
   }
 
-  /** Whether the stored task still waits for an answer to this question: it holds it, and no result. */
-  isAsked(interruptId: string, origin: InterruptOrigin): Promise<boolean> {
+  /**
+   * Whether the stored task still waits for an answer to this question: it holds it, and no result. Also where a
+   * question about an operation took its place, before the task had taken the answer.
+   * @param earlier how many questions the task had asked before this one. Default 0.
+   */
+  isAsked(interruptId: string, origin: InterruptOrigin, earlier = 0): Promise<boolean> {
     return this.#watch(async () => {
       const { checkpointNs, checkpointId, taskId } = origin;
       const writes = await this.#reader.taskWrites(
@@ -86,9 +92,12 @@ export class BoundSaver extends BaseCheckpointSaver {
         taskId,
       );
       if (writes.some(([, channel]) => isResult(taskId, channel))) return false;
-      return writes.some(
-        ([, channel, value]) => channel === INTERRUPT && interruptIds(value).includes(interruptId),
+      const asked = writes.flatMap(([, channel, value]) =>
+        channel === INTERRUPT ? interruptIds(value) : [],
       );
+      if (asked.includes(interruptId)) return true;
+      const taken = writes.flatMap(([, channel, value]) => (channel === RESUME ? value : []));
+      return asked.some((id) => id.startsWith(OPERATION_QUESTION_PREFIX)) && taken.length <= earlier;
     });
   }
 

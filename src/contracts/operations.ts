@@ -42,3 +42,6 @@ export const operationResolution = z.union([
   z.strictObject({ retry: z.literal(true) }),
 ]);
 export type OperationResolution = z.infer<typeof operationResolution>;
+
+/** How the ids of questions about operations begin, to be told from those of a graph's own questions. */
+export const OPERATION_QUESTION_PREFIX = 'op-';

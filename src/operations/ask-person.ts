@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { GraphInterrupt } from '@langchain/langgraph';
 import type { JsonValue } from '../contracts/json.ts';
+import { OPERATION_QUESTION_PREFIX } from '../contracts/operations.ts';
 
 /** What a person sees of an operation whose fate is unknown: the value of its interrupt. */
 export type OperationQuestion = {
@@ -16,7 +17,7 @@ export type OperationQuestion = {
 /** The interrupt's id: another one for every time the operation's fate became unknown. */
 export function questionId(operationId: string, attempts: number): string {
   const hash = createHash('sha256').update(operationId).digest('hex').slice(0, 16);
-  return `op-${hash}-${attempts}`;
+  return `${OPERATION_QUESTION_PREFIX}${hash}-${attempts}`;
 }
 
 /**

@@ -23,9 +23,11 @@ export type ClaimedRun = {
   state_version: number;
 };
 
-/** An answer that a `resume` run carries. */
-export type CarriedAnswer = {
+/** An answer that was given to a question of the graph. */
+export type GivenAnswer = {
   interrupt_id: string;
+  /** The run that carries it. */
+  answer_run_id: string;
   answer: JsonValue;
   checkpoint_id: string;
   origin_ns: string;
@@ -71,15 +73,25 @@ export async function beginSegment(
   return row && { ...row, fence: Number(row.fence) };
 }
 
-export async function carriedAnswers(
+/**
+ * The answers that the run carries, and those that earlier runs carried to the same checkpoint: while an operation is
+ * unknown its task can't take them. In the order in which the questions were asked.
+ */
+export async function givenAnswers(
   database: Database,
   tenant: string,
-  runId: string,
-): Promise<CarriedAnswer[]> {
-  const { rows } = await database.query<CarriedAnswer>(
-    `SELECT interrupt_id, answer, checkpoint_id, origin_ns, origin_checkpoint_id, origin_task_id
-     FROM ${database.table('interrupts')} WHERE tenant_id = $1 AND answer_run_id = $2 ORDER BY sequence`,
-    [tenant, runId],
+  run: Pick<ClaimedRun, 'run_id' | 'head_checkpoint_id'>,
+): Promise<GivenAnswer[]> {
+  const runs = database.table('runs');
+  const { rows } = await database.query<GivenAnswer>(
+    `SELECT i.interrupt_id, i.answer_run_id, i.answer, i.checkpoint_id, i.origin_ns, i.origin_checkpoint_id, i.origin_task_id
+     FROM ${runs} r
+     JOIN ${database.table('interrupts')} i ON i.tenant_id = r.tenant_id AND i.thread_id = r.thread_id
+     JOIN ${runs} a ON a.tenant_id = i.tenant_id AND a.run_id = i.answer_run_id AND a.sequence <= r.sequence
+     WHERE r.tenant_id = $1 AND r.run_id = $2 AND i.kind = 'interrupt'
+       AND (i.answer_run_id = r.run_id OR i.checkpoint_id = $3)
+     ORDER BY i.sequence`,
+    [tenant, run.run_id, run.head_checkpoint_id],
   );
   return rows;
 }

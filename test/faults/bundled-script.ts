@@ -26,7 +26,7 @@ export async function bundledScript(name: string): Promise<StartScript> {
       outDir,
       target: 'node20',
       minify: false,
-      rollupOptions: { output: { entryFileNames: 'script.mjs' } },
+      rolldownOptions: { output: { entryFileNames: 'script.mjs' } },
     },
   });
   return (order) => startProcess([join(outDir, 'script.mjs')], { ORDER: JSON.stringify(order) });

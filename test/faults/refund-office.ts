@@ -63,9 +63,11 @@ export async function openRefundOffice(databaseUrl: string, behaviour: Behaviour
       await payments.stop();
       const client = new pg.Client({ connectionString: databaseUrl });
       await client.connect();
-      await client
-        .query(`DROP SCHEMA IF EXISTS ${pg.escapeIdentifier(schema)} CASCADE`)
-        .finally(() => client.end());
+      try {
+        await client.query(`DROP SCHEMA IF EXISTS ${pg.escapeIdentifier(schema)} CASCADE`);
+      } finally {
+        await client.end();
+      }
       await rm(folder, { recursive: true, force: true });
     },
   };
