@@ -87,7 +87,7 @@ async function withScene<T>(
   kind: RefundKind,
   work: (scene: Scene) => Promise<T>,
 ): Promise<T> {
-  const scene = await openScene(office, kind);
+  const scene = await openScene(office, { kind });
   try {
     return await work(scene);
   } finally {

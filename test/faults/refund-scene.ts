@@ -5,13 +5,13 @@ import { inject } from 'vitest';
 import { refundFlow } from '../../graphs/refund-flow/graph.ts';
 import type { RefundKind } from '../../graphs/refund-flow/settings.ts';
 import type { Ticket } from '../../graphs/refund-flow/ticket.ts';
-import type { RunResult } from '../../src/contracts/runs.ts';
+import type { RunRequest, RunResult } from '../../src/contracts/runs.ts';
 import { withShape } from '../../src/graph/load-graphs.ts';
 import { GraphRegistry } from '../../src/graph/registry.ts';
 import type { RecordedRun } from '../../src/threads/request-run.ts';
 import { createLogger } from '../../src/telemetry/log.ts';
 import { startThreadWorker, type ThreadWorker } from '../../workers/thread-worker.ts';
-import { openInstallation, type Installation } from '../support/installation.ts';
+import { openInstallation, type Installation, type TestServers } from '../support/installation.ts';
 import { workflowBundle } from '../support/workflow-bundle.ts';
 import { startWorkerProcess, type TestProcess } from './processes.ts';
 import { ofKind, type RefundOffice, type TicketBooks } from './refund-office.ts';
@@ -34,8 +34,22 @@ export type Scene = {
   close(): Promise<void>;
 };
 
-export async function openScene(office: RefundOffice, kind: RefundKind = 'idempotent'): Promise<Scene> {
-  const at = await openInstallation('faults');
+export type SceneOptions = {
+  /** Of the refund. Default `idempotent`. */
+  kind?: RefundKind;
+  /** Default: those of the test run. */
+  servers?: TestServers;
+  /** How the run is asked for. Default: by the installation's client. */
+  start?: (at: Installation, request: RunRequest) => Promise<RecordedRun>;
+};
+
+export async function openScene(office: RefundOffice, options: SceneOptions = {}): Promise<Scene> {
+  const { kind = 'idempotent', start = (on, request) => on.client.startRun(request) } = options;
+  const servers = options.servers ?? {
+    databaseUrl: inject('databaseUrl'),
+    temporalAddress: inject('temporalAddress'),
+  };
+  const at = await openInstallation('faults', servers);
   const workers: ThreadWorker[] = [];
   const onceFile = join(office.folder, at.schema);
   try {
@@ -43,15 +57,14 @@ export async function openScene(office: RefundOffice, kind: RefundKind = 'idempo
     registry.add(graph);
     await registry.register(at.database, 'default');
     const ticket = await office.newTicket();
-    const run = await at.client.startRun({ graph: 'refund-flow', input: { ticket }, config: ofKind(kind) });
+    const run = await start(at, { graph: 'refund-flow', input: { ticket }, config: ofKind(kind) });
     return {
       at,
       ticket,
       run,
       workerProcess: (fault) =>
         startWorkerProcess({
-          databaseUrl: inject('databaseUrl'),
-          temporalAddress: inject('temporalAddress'),
+          ...servers,
           schema: at.schema,
           project: office.project,
           env: {
@@ -61,7 +74,7 @@ export async function openScene(office: RefundOffice, kind: RefundKind = 'idempo
         }),
       faultFired: () => existsSync(onceFile),
       async worker() {
-        const worker = await startRefundWorker(at.schema);
+        const worker = await startRefundWorker(at.schema, servers);
         workers.push(worker);
         return worker;
       },
@@ -76,12 +89,12 @@ export async function openScene(office: RefundOffice, kind: RefundKind = 'idempo
   }
 }
 
-async function startRefundWorker(schema: string): Promise<ThreadWorker> {
+async function startRefundWorker(schema: string, servers: TestServers): Promise<ThreadWorker> {
   return startThreadWorker({
-    databaseUrl: inject('databaseUrl'),
+    databaseUrl: servers.databaseUrl,
     schema,
     tenant: 'default',
-    temporal: { address: inject('temporalAddress'), namespace: 'default', apiKey: undefined, tls: undefined },
+    temporal: { address: servers.temporalAddress, namespace: 'default', apiKey: undefined, tls: undefined },
     graphs: [graph],
     poolSize: 4,
     maxConcurrentSegments: 10,
