@@ -1,5 +1,7 @@
 import { afterAll, describe, expect, inject, test, vi } from 'vitest';
+import type { JsonValue } from '../../src/contracts/json.ts';
 import type { RunResult } from '../../src/contracts/runs.ts';
+import { resolveOperation } from '../../src/operations/ledger-views.ts';
 import type { RecordedRun } from '../../src/threads/request-run.ts';
 import type { Installation } from '../support/installation.ts';
 import type { AskingOrder } from './asking-child.ts';
@@ -83,6 +85,43 @@ describe('a client that is killed', () => {
         // A person who saw no reply answers again, and hears of the same run.
         const again = await at.client.answer(run.thread_id, value, { interruptId: interrupt });
         expect(again).toMatchObject({ run_id: answered.run_id, repeated: true });
+      } finally {
+        await scene.close();
+      }
+    },
+  );
+
+  test.each(['between the ledger and the answer', 'wake:recorded'])(
+    'while it says what became of an operation, %s: the thread goes on once',
+    async (point) => {
+      const scene = await openScene(office, { kind: 'exclusive' });
+      const { at, run } = scene;
+      try {
+        await office.payments.behave({ lose_reply: true, path: 'POST /refunds', times: 1 });
+        await scene.worker();
+        const asked = await at.client.waitForRun(run.run_id);
+        const { run_id } = await at.client.answer(run.thread_id, true, {
+          interruptId: asked.interrupts?.[0]?.id ?? '',
+          actor: 'user:reviewer',
+        });
+        expect(await at.client.waitForRun(run_id)).toMatchObject({ interrupts: [{ kind: 'operation' }] });
+        const [unknown] = await at.client.operations({ status: 'unknown' });
+        const operation = unknown?.operation_id ?? '';
+        const [refund] = (await office.books(scene.ticket)).refunds;
+        const resolution = { happened: refund as JsonValue };
+        if (point === 'wake:recorded') await askAndDie(at, point, { resolve: { operation, resolution } });
+        else await resolveOperation(at.database, 'default', operation, resolution, 'user:clerk');
+        // Said again, since no reply was seen; it is the same run where one was recorded.
+        if (point !== 'wake:recorded') await at.client.resolveOperation(operation, resolution, 'user:clerk');
+        const [newest] = await at.client.runs(run.thread_id, 1);
+        const last = await at.client.waitForRun(newest?.run_id ?? '');
+        const ending = await endingOf(scene, office, last);
+        expect(ending).toMatchObject({
+          ...refunded,
+          runs: ['continue success', 'input interrupted', 'resume interrupted'],
+          answers: expect.arrayContaining(['operation answered by user:clerk']) as string[],
+        });
+        expect([ending.books.refunds.length, ending.books.messages.length]).toEqual([1, 1]);
       } finally {
         await scene.close();
       }
