@@ -36,8 +36,9 @@ export async function requestRun(
   refuseReservedConfigurable(config?.configurable);
   const thread = parsed.data.thread_id ?? randomUUID();
   const run = randomUUID();
-  const { rows } = await database.query<{ version: string; unfinished: number }>(
-    `WITH newest AS (
+  const record = () =>
+    database.query<{ version: string; unfinished: number }>(
+      `WITH newest AS (
        SELECT version FROM ${database.table('graph_versions')}
        WHERE tenant_id = $1 AND graph = $3 AND ($4::text IS NULL OR version = $4)
        ORDER BY registered_at DESC, version DESC LIMIT 1
@@ -54,22 +55,34 @@ export async function requestRun(
      INSERT INTO ${database.table('runs')} (tenant_id, run_id, thread_id, kind, input, config, actor)
      SELECT $1, $7, $2, 'input', $8, $9, $10 FROM t
      RETURNING (SELECT version FROM t), (SELECT unfinished_runs FROM t) AS unfinished`,
-    [
-      tenant,
-      thread,
-      graph,
-      version ?? null,
-      checkpointThreadId(tenant, thread),
-      strategy ?? 'enqueue',
-      run,
-      JSON.stringify(input),
-      JSON.stringify(config ?? {}),
-      actor ?? 'user:unknown',
-    ],
-  );
+      [
+        tenant,
+        thread,
+        graph,
+        version ?? null,
+        checkpointThreadId(tenant, thread),
+        strategy ?? 'enqueue',
+        run,
+        JSON.stringify(input),
+        JSON.stringify(config ?? {}),
+        actor ?? 'user:unknown',
+      ],
+    );
+  const { rows } = await record().catch((error: unknown) => {
+    if (isDuplicate(error)) return record();
+    throw error;
+  });
   const row = rows[0];
   if (!row) throw await whyRefused(database, tenant, thread, graph, version);
   return { run_id: run, thread_id: thread, graph, version: row.version, wakes: row.unfinished === 1 };
+}
+
+/**
+ * Of two who make the same thread at the same moment, the second may meet the first at `checkpoint_thread_id`, which
+ * ON CONFLICT does not watch; by then the first one's row is there.
+ */
+function isDuplicate(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
 function refuseReservedConfigurable(configurable: Record<string, unknown> | undefined): void {

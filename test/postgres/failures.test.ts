@@ -52,13 +52,11 @@ test.each(cases)('%s gives one sentence that helps, whichever call meets it', as
 
 test('no message holds the password', async () => {
   for (const [, change] of cases) {
-    const error = await open((url) => {
+    const database = open((url) => {
       url.password = 'my-secret-word';
       change(url);
-    })
-      .query('SELECT 1')
-      .catch((reason: Error) => reason);
-    expect(String(error)).not.toContain('my-secret-word');
+    });
+    await expect(database.query('SELECT 1')).rejects.toThrow(/^((?!my-secret-word).)*$/);
   }
 });
 

@@ -22,7 +22,7 @@ export class PlainThread {
   constructor(graph: unknown, config: RunConfig = {}) {
     const compiled = asCompiledGraph(graph);
     if (!compiled) throw new Error('not a graph');
-    this.#graph = compiled.withConfig({}) as CompiledGraph;
+    this.#graph = compiled.withConfig({});
     this.#graph.checkpointer = new MemorySaver();
     this.#config = {
       configurable: { ...config.configurable, thread_id: 'plain' },

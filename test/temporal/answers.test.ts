@@ -147,7 +147,7 @@ test('E3: the same answer twice is taken once, and repeated harmlessly, later to
     at.client.answer(thread_id, value, { interruptId }),
     at.client.answer(thread_id, value, { interruptId }),
   ]);
-  expect(twice.map(({ repeated }) => repeated).toSorted()).toEqual([false, true]);
+  expect(new Set(twice.map(({ repeated }) => repeated))).toEqual(new Set([false, true]));
   expect(twice[0].run_id).toBe(twice[1].run_id);
   await at.client.waitForRun(twice[0].run_id);
   const later = await at.client.answer(thread_id, { list: [1, null], ok: true }, { interruptId });

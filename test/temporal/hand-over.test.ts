@@ -178,7 +178,7 @@ test('stopping twice is stopping once', async () => {
   const worker = await startWorker();
   await Promise.all([worker.stop(), worker.stop()]);
   await worker.stop();
-  await worker.ended;
+  await expect(worker.ended).resolves.toBeUndefined();
 });
 
 test('a segment whose time is spent hands over between nodes, a subgraph included', async () => {

@@ -91,6 +91,18 @@ test('runs and answers that are given while no worker is up complete once when o
   }
 });
 
+test('runs that queue on one thread signal it once, and are all run', async () => {
+  const { key, ...one } = request();
+  const runs = [];
+  for (let n = 0; n < 40; n += 1) runs.push(await at.client.startRun(one));
+  await startWorker();
+  for (const { run_id } of runs) expect((await at.client.waitForRun(run_id)).status).toBe('interrupted');
+  expect(count(key)).toBe(40);
+  const { events } = await workflowOf(key).fetchHistory();
+  // The sweeper may have looked in between two runs.
+  expect(events?.filter((event) => event.workflowExecutionSignaledEventAttributes).length).toBeLessThan(10);
+});
+
 test('a run and an answer that were recorded, but of which nobody told Temporal, are found by the sweeper', async () => {
   await startWorker();
   const { key, ...one } = request();

@@ -100,16 +100,9 @@ test('E21: connections that the server ends between and in nodes do no harm: eac
 test('E21: connections that are ended all the time delay thirty runs, and harm none', async () => {
   holding = false;
   const runs = await Promise.all(Array.from({ length: 30 }, start));
-  let ended = false;
-  const disturbing = (async () => {
-    while (!ended) {
-      await endConnections();
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-  })();
+  const disturbing = setInterval(() => void endConnections(), 100);
   const results = await Promise.all(runs.map(({ run_id }) => at.client.waitForRun(run_id)));
-  ended = true;
-  await disturbing;
+  clearInterval(disturbing);
   holding = true;
   expect(new Set(results.map(({ status }) => status))).toEqual(new Set(['interrupted']));
   for (const { thread_id } of runs)

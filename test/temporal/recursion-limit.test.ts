@@ -46,7 +46,9 @@ beforeAll(async () => {
   await installations['at once'].startWorker(graphs);
   await installations['handing over'].startWorker(graphs, { segmentBudgetMs: 0 });
 });
-afterAll(() => Promise.all(Object.values(installations).map((at) => at?.close())));
+afterAll(async () => {
+  for (const at of Object.values(installations)) await at?.close();
+});
 
 function installation(name: keyof typeof installations): Installation {
   const at = installations[name];
@@ -122,10 +124,8 @@ test('a thread that ran into its limit goes on from there with the next run', as
 
 test('a run that hands over at every superstep takes each once', async () => {
   const at = installation('handing over');
-  const { run_id, values } = await at.client.run({ graph: 'loop', input: { stop: 20 } });
+  const { thread_id, values } = await at.client.run({ graph: 'loop', input: { stop: 20 } });
   expect(values).toMatchObject({ n: 20 });
-  const [run] = (await at.client.runs((await at.client.readRun(run_id)).thread_id)).filter(
-    (one) => one.run_id === run_id,
-  );
+  const [run] = await at.client.runs(thread_id);
   expect(run?.attempts).toBeGreaterThan(10);
 });

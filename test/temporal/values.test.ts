@@ -113,7 +113,7 @@ test.each(Object.keys(MAKERS).filter((name) => !REFUSED.includes(name)))(
     const tuple = await saver.getTuple({
       configurable: { thread_id: checkpointThreadId('default', result.thread_id) },
     });
-    const stored = (tuple?.checkpoint.channel_values['value'] as { deep: unknown[] }).deep[0];
+    const stored = (tuple?.checkpoint.channel_values['value'] as { deep: unknown[] } | undefined)?.deep[0];
     const made = MAKERS[name]?.();
     expect(stored).toStrictEqual(made);
     expect(Object.is(stored, -0)).toBe(name === 'minus zero');
