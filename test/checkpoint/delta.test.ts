@@ -135,7 +135,7 @@ describe('a DeltaChannel', () => {
           state.values.messages?.map((message: BaseMessage) => [
             message.id,
             message.content,
-            message.getType(),
+            message.type,
           ]),
         );
       return states;

@@ -85,7 +85,7 @@ const kept: [string, unknown][] = [
       content: [{ type: 'text', text: 'x' }],
       tool_calls: [{ name: 't', args: { a: 1 }, id: 'c', type: 'tool_call' }],
       usage_metadata: { input_tokens: 1, output_tokens: 2, total_tokens: 3 },
-    } as AIMessageFields),
+    } as unknown as AIMessageFields),
   ],
   [
     'a message with a Date in it',
