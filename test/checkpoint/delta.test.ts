@@ -132,11 +132,7 @@ describe('a DeltaChannel', () => {
       const states = [];
       for await (const state of graph.getStateHistory({ configurable: { thread_id: thread } }))
         states.push(
-          state.values.messages?.map((message: BaseMessage) => [
-            message.id,
-            message.content,
-            message.type,
-          ]),
+          state.values.messages?.map((message: BaseMessage) => [message.id, message.content, message.type]),
         );
       return states;
     };
