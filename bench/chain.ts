@@ -23,7 +23,7 @@ export async function run(servers: BenchServers, progress: (line: string) => voi
   const client = await connect({
     databaseUrl: servers.databaseUrl,
     schema,
-    temporal: { address: servers.temporalAddress, namespace: 'default', apiKey: undefined, tls: undefined },
+    temporal: { address: servers.temporalAddress },
   });
   await migrate(client.database);
   const worker = await startBenchWorker(servers, schema);

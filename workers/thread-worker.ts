@@ -7,7 +7,7 @@ import { NativeConnection, Worker, bundleWorkflowCode, type WorkflowBundleOption
 import { HandOver } from '../src/activities/hand-over.ts';
 import { createThreadActivities } from '../src/activities/thread-activities.ts';
 import { PerdureSaver } from '../src/checkpoint/saver.ts';
-import type { TemporalSettings } from '../src/config/config.ts';
+import type { TemporalServer } from '../src/config/config.ts';
 import { temporalConnection } from '../src/config/temporal-connection.ts';
 import { temporalError } from '../src/client/wake.ts';
 import { graphTaskQueue } from '../src/contracts/ids.ts';
@@ -31,7 +31,7 @@ export type ThreadWorkerOptions = {
   databaseUrl: string;
   schema: string;
   tenant: string;
-  temporal: TemporalSettings & { address: string };
+  temporal: TemporalServer;
   graphs: LoadedGraph[];
   poolSize: number;
   maxConcurrentSegments: number;
@@ -103,7 +103,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
           workflowBundle,
           ...PATIENCE,
           connection: connections.native,
-          namespace: options.temporal.namespace,
+          namespace: options.temporal.namespace ?? 'default',
           taskQueue: graphTaskQueue(schema, graph.name, graph.version),
           identity: `perdure/${hostname()}/${process.pid}/${id.slice(0, 8)}`,
           activities,
@@ -130,7 +130,10 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     }, SIGN_OF_LIFE_MS);
     const sweeper = startSweeper({
       database,
-      temporal: new Client({ connection: connections.client, namespace: options.temporal.namespace }),
+      temporal: new Client({
+        connection: connections.client,
+        namespace: options.temporal.namespace ?? 'default',
+      }),
       logger,
     });
     const shutDown = () => {

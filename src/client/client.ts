@@ -1,6 +1,6 @@
 import { Client, Connection } from '@temporalio/client';
 import { temporalConnection } from '../config/temporal-connection.ts';
-import type { TemporalSettings } from '../config/config.ts';
+import type { TemporalServer } from '../config/config.ts';
 import { InvalidInputError, isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import {
@@ -45,7 +45,7 @@ import { signalCancel, temporalError, wakeThread, type WakeTarget } from './wake
 
 export type ConnectOptions = {
   databaseUrl: string;
-  temporal: TemporalSettings & { address: string };
+  temporal: TemporalServer;
   /** Default `perdure`. */
   schema?: string;
   /** Default `default`. */
@@ -76,7 +76,7 @@ export async function connect(options: ConnectOptions): Promise<PerdureClient> {
     ...(options.schema ? { schema: options.schema } : {}),
     ...(options.poolSize ? { max: options.poolSize } : {}),
   });
-  const temporal = new Client({ connection, namespace: options.temporal.namespace });
+  const temporal = new Client({ connection, namespace: options.temporal.namespace ?? 'default' });
   return new PerdureClient({
     database,
     temporal,

@@ -1,4 +1,5 @@
 export { connect, PerdureClient, type ConnectOptions } from './client.ts';
+export type { TemporalServer } from '../config/config.ts';
 export type { HistoryEntry } from './history.ts';
 export type {
   RunRequest,

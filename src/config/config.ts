@@ -63,6 +63,17 @@ export type TemporalSettings = {
     | undefined;
 };
 
+/** A Temporal server to connect to. */
+export type TemporalServer = {
+  /** host:port */
+  address: string;
+  /** Default `default`. It must exist. */
+  namespace?: string | undefined;
+  apiKey?: string | undefined;
+  /** Default: no TLS. `{}` is TLS with the system's certificates. */
+  tls?: TemporalSettings['tls'];
+};
+
 /** Settings of one process. Read once, at its entry point, and handed down. */
 export type Config = {
   /** Postgres to use; undefined means the embedded server of `home`. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { ConfigError } from '../contracts/errors.ts';
-import type { TemporalSettings } from './config.ts';
+import type { TemporalServer, TemporalSettings } from './config.ts';
 
 /** What both of Temporal's connections, the client's and the worker's, take. */
 export type TemporalConnectionOptions = {
@@ -14,9 +14,7 @@ export type TemporalConnectionOptions = {
 };
 
 /** @throws ConfigError when a certificate's file can't be read, or a certificate came without its key. */
-export function temporalConnection(
-  settings: TemporalSettings & { address: string },
-): TemporalConnectionOptions {
+export function temporalConnection(settings: TemporalServer): TemporalConnectionOptions {
   const { address, apiKey, tls } = settings;
   return { address, ...(apiKey ? { apiKey } : {}), ...(tls ? { tls: readTls(tls) } : {}) };
 }

@@ -79,7 +79,7 @@ export async function openInstallation(
         databaseUrl,
         schema,
         tenant: 'default',
-        temporal: { address, namespace: 'default', apiKey: undefined, tls: undefined },
+        temporal: { address },
         graphs: load(graphs),
         poolSize: 8,
         maxConcurrentSegments: 50,
