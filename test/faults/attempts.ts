@@ -48,7 +48,7 @@ export type Attempts = {
 export async function openAttempts(): Promise<Attempts> {
   const at = await openInstallation('attempts');
   const { database, client } = at;
-  const startAttempt = await bundledScript('attempt-child');
+  const attempt = await bundledScript('attempt-child');
   await makeEffects(database);
   const effects = effectsIn(database);
   const graphs = attemptGraphs(effects);
@@ -70,7 +70,7 @@ export async function openAttempts(): Promise<Attempts> {
         threadId,
         fault: faultOf(point),
       };
-      const end = await startAttempt(order).ended;
+      const end = await attempt.start(order).ended;
       if (end.signal !== 'SIGKILL') throw new Error(`not killed at ${point}: ${JSON.stringify(end)}`);
     },
     async advance(graph, threadId) {
@@ -104,6 +104,7 @@ export async function openAttempts(): Promise<Attempts> {
     },
     async close() {
       await endProcesses();
+      await attempt.remove();
       await at.close();
     },
   };

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'vite';
@@ -6,17 +6,19 @@ import { startProcess, type TestProcess } from './processes.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
-/** Runs a TypeScript file with one order, as JSON, in the variable ORDER. */
-export type StartScript = (order: unknown) => TestProcess;
+export type BundledScript = {
+  /** Runs it with one order, as JSON, in the variable ORDER. */
+  start(order: unknown): TestProcess;
+  remove(): Promise<void>;
+};
 
 /**
  * Makes one plain file of a script of this folder and of what it imports from the project: started dozens of times, it
  * must not be compiled each time.
  */
-export async function bundledScript(name: string): Promise<StartScript> {
+export async function bundledScript(name: string): Promise<BundledScript> {
   // In the project's folder, so that packages are found from there.
   const outDir = join(ROOT, 'node_modules/.cache/perdure', `${name}-${process.pid}`);
-  process.once('exit', () => rmSync(outDir, { recursive: true, force: true }));
   await build({
     root: ROOT,
     configFile: false,
@@ -29,5 +31,8 @@ export async function bundledScript(name: string): Promise<StartScript> {
       rolldownOptions: { output: { entryFileNames: 'script.mjs' } },
     },
   });
-  return (order) => startProcess([join(outDir, 'script.mjs')], { ORDER: JSON.stringify(order) });
+  return {
+    start: (order) => startProcess([join(outDir, 'script.mjs')], { ORDER: JSON.stringify(order) }),
+    remove: () => rm(outDir, { recursive: true, force: true }),
+  };
 }

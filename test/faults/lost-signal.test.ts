@@ -12,9 +12,10 @@ import { approving, endingOf, followToTheEnd, openScene, type Scene } from './re
 
 const office = await openRefundOffice(inject('databaseUrl'), {});
 vi.stubEnv('PAYMENTS_URL', office.payments.url);
-const startAsking = await bundledScript('asking-child');
+const asking = await bundledScript('asking-child');
 afterAll(async () => {
   await endProcesses();
+  await asking.remove();
   await office.close();
 });
 
@@ -27,7 +28,7 @@ async function askAndDie(at: Installation, fault: string, ask: AskingOrder['ask'
     fault,
     ask,
   };
-  const end = await startAsking(order).ended;
+  const end = await asking.start(order).ended;
   expect(end).toMatchObject({ signal: 'SIGKILL' });
   const [thread] = await at.client.threads({ limit: 1 });
   const [run] = await at.client.runs(thread?.thread_id ?? '', 1);

@@ -19,6 +19,7 @@ const running = new Set<ChildProcess>();
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
+process.once('SIGTERM', () => process.exit());
 
 /** Ends what is left of the processes that this test file started. */
 export async function endProcesses(): Promise<void> {

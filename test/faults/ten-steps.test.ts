@@ -19,7 +19,14 @@ async function undisturbed(graph: GraphName): Promise<{ points: string[]; result
 async function killedAt(graph: GraphName, kind: EffectKind, point: string): Promise<Left> {
   const thread = await attempts.begin(graph, { log: [], kind });
   await attempts.killed(graph, thread, point);
-  await attempts.advance(graph, thread);
+  let run = await attempts.advance(graph, thread);
+  // Beside the task that was killed another one may have been anywhere: a person says where.
+  const mayAsk = graph === 'abreast';
+  for (let [question] = run.interrupts ?? []; mayAsk && question; [question] = run.interrupts ?? []) {
+    const { args } = question.value as { args: { label: string } };
+    await attempts.answer(thread, run, { own: null, result: args.label });
+    run = await attempts.advance(graph, thread);
+  }
   return attempts.left(graph, thread);
 }
 
