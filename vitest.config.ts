@@ -10,6 +10,6 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     // Of test.concurrent: those mostly wait, for Temporal to notice that a worker is gone.
-    maxConcurrency: 10,
+    maxConcurrency: 6,
   },
 });

@@ -14,7 +14,7 @@ const LEASE = 300;
 
 export const STEPS = Array.from({ length: 10 }, (_, index) => `step_${index + 1}`);
 /** Tasks that act in one superstep. */
-const ABREAST = [1, 2, 3];
+export const ABREAST = [1, 2, 3];
 const ROUNDS = 2;
 
 const State = Annotation.Root({

@@ -169,13 +169,11 @@ export type Ending = {
 export async function endingOf(scene: Scene, office: RefundOffice, last: RunResult): Promise<Ending> {
   const { at, ticket, run } = scene;
   const { client } = at;
-  const [thread, history, runs, operations, interrupts] = await Promise.all([
-    client.thread(run.thread_id),
-    client.history(run.thread_id),
-    client.runs(run.thread_id),
-    client.operations({ threadId: run.thread_id }),
-    client.interrupts({ thread_id: run.thread_id }),
-  ]);
+  const thread = await client.thread(run.thread_id);
+  const history = await client.history(run.thread_id);
+  const runs = await client.runs(run.thread_id);
+  const operations = await client.operations({ threadId: run.thread_id });
+  const interrupts = await client.interrupts({ thread_id: run.thread_id });
   const ending: Ending = {
     status: last.status,
     values: last.values,

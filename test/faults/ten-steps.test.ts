@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import type { EffectKind } from '../../src/contracts/operations.ts';
-import { STEPS } from './attempt-graphs.ts';
+import type { RunResult } from '../../src/contracts/runs.ts';
+import { ABREAST, STEPS } from './attempt-graphs.ts';
 import { openAttempts, type GraphName, type Left } from './attempts.ts';
 import { passedPoints } from './passed-points.ts';
 
@@ -21,14 +22,20 @@ async function killedAt(graph: GraphName, kind: EffectKind, point: string): Prom
   await attempts.killed(graph, thread, point);
   let run = await attempts.advance(graph, thread);
   // Beside the task that was killed another one may have been anywhere: a person says where.
-  const mayAsk = graph === 'abreast';
-  for (let [question] = run.interrupts ?? []; mayAsk && question; [question] = run.interrupts ?? []) {
-    const { args } = question.value as { args: { label: string } };
-    await attempts.answer(thread, run, { own: null, result: args.label });
+  for (let questions = 0; run.status === 'interrupted' && questions < mayAsk(graph); questions += 1) {
+    await attempts.answer(thread, run, { own: null, result: labelAsked(run) });
     run = await attempts.advance(graph, thread);
   }
   return attempts.left(graph, thread);
 }
+
+/** What the operation that is asked about was to count. */
+function labelAsked({ interrupts: [question] = [] }: RunResult): string {
+  return (question?.value as { args: { label: string } } | undefined)?.args.label ?? '';
+}
+
+/** How many operations a kill can leave behind, of which a person has to say what became of them. */
+const mayAsk = (graph: GraphName): number => (graph === 'abreast' ? ABREAST.length - 1 : 0);
 
 const GRAPHS = {
   ten: await undisturbed('ten'),
