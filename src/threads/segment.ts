@@ -44,19 +44,38 @@ export async function beginSegment(
   tenant: string,
   threadId: string,
 ): Promise<ClaimedRun | undefined> {
+  for (;;) {
+    const run = await claimRun(database, tenant, threadId);
+    // An earlier attempt that was just ending the run that this one saw: others may wait behind it.
+    if (run === undefined && (await hasUnfinishedRun(database, tenant, threadId))) continue;
+    if (run === undefined || run.head_checkpoint_id === null || run.head_step !== null) return run;
+    return { ...run, head_step: await stepAt(database, run) };
+  }
+}
+
+/**
+ * While this waits for the thread's row, an earlier attempt may store a checkpoint, or end the run. What it did to the
+ * row is seen then; what it did to other tables is not, so the head is never taken from there alone.
+ */
+async function claimRun(
+  database: Database,
+  tenant: string,
+  threadId: string,
+): Promise<ClaimedRun | undefined> {
   const { rows } = await database.query<Omit<ClaimedRun, 'fence'> & { fence: string }>(
     `WITH next AS (
        SELECT run_id FROM ${database.table('runs')}
        WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') ORDER BY sequence LIMIT 1
      ), t AS (
        UPDATE ${database.table('threads')} AS t
-       SET fence = fence + 1, status = 'busy', updated_at = now(), head_checkpoint_id = (
+       SET fence = fence + 1, status = 'busy', updated_at = now(), head_checkpoint_id = greatest(head_checkpoint_id, (
          SELECT checkpoint_id FROM ${database.table('checkpoints')} c
-         WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1)
+         WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1))
        WHERE tenant_id = $1 AND thread_id = $2 AND deleted_at IS NULL AND EXISTS (SELECT FROM next)
        RETURNING fence, checkpoint_thread_id, lineage_root, head_checkpoint_id, state_version, (
          SELECT (c.metadata ->> 'step')::int FROM ${database.table('checkpoints')} c
-         WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1) AS head_step
+         WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' AND c.checkpoint_id = t.head_checkpoint_id
+         ) AS head_step
      )
      UPDATE ${database.table('runs')} AS r
      SET status = 'running', attempts = attempts + 1, started_at = coalesce(started_at, now()),
@@ -71,6 +90,24 @@ export async function beginSegment(
   );
   const row = rows[0];
   return row && { ...row, fence: Number(row.fence) };
+}
+
+async function hasUnfinishedRun(database: Database, tenant: string, threadId: string): Promise<boolean> {
+  const { rowCount } = await database.query(
+    `SELECT FROM ${database.table('threads')} t JOIN ${database.table('runs')} r USING (tenant_id, thread_id)
+     WHERE tenant_id = $1 AND thread_id = $2 AND t.deleted_at IS NULL AND r.status IN ('pending', 'running') LIMIT 1`,
+    [tenant, threadId],
+  );
+  return rowCount === 1;
+}
+
+async function stepAt(database: Database, run: ClaimedRun): Promise<number | null> {
+  const { rows } = await database.query<{ step: number | null }>(
+    `SELECT (metadata ->> 'step')::int AS step FROM ${database.table('checkpoints')}
+     WHERE thread_id = $1 AND checkpoint_ns = '' AND checkpoint_id = $2`,
+    [run.checkpoint_thread_id, run.head_checkpoint_id],
+  );
+  return rows[0]?.step ?? null;
 }
 
 /**
