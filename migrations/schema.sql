@@ -107,10 +107,13 @@ CREATE TABLE operations (
   resolved_by text,
   resolved_at timestamp with time zone,
   key_id text,
+  branch_id text,
+  slot_id text,
   PRIMARY KEY (tenant_id, operation_id),
   CHECK (kind = ANY (ARRAY['pure'::text, 'idempotent'::text, 'reconcilable'::text, 'exclusive'::text])),
   CHECK (status = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text]))
 );
+CREATE INDEX operations_by_slot ON operations USING btree (tenant_id, slot_id) WHERE slot_id IS NOT NULL;
 CREATE INDEX operations_by_thread ON operations USING btree (tenant_id, thread_id, sequence);
 
 CREATE TABLE perdure_migrations (
@@ -143,9 +146,14 @@ CREATE TABLE runs (
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
   key_id text,
+  fork_checkpoint_id text,
+  fork_values json,
+  fork_as_node text,
+  effects text DEFAULT 'recorded'::text NOT NULL,
   PRIMARY KEY (tenant_id, run_id),
   FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
-  CHECK (kind = ANY (ARRAY['input'::text, 'resume'::text, 'continue'::text])),
+  CHECK (effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),
+  CHECK (kind = ANY (ARRAY['input'::text, 'resume'::text, 'continue'::text, 'fork'::text])),
   CHECK (status = ANY (ARRAY['pending'::text, 'running'::text, 'success'::text, 'interrupted'::text, 'error'::text, 'cancelled'::text]))
 ) WITH (fillfactor=70);
 CREATE INDEX runs_by_thread ON runs USING btree (tenant_id, thread_id, sequence);
@@ -167,8 +175,11 @@ CREATE TABLE threads (
   updated_at timestamp with time zone DEFAULT now() NOT NULL,
   deleted_at timestamp with time zone,
   key_id text,
+  branch_id text,
+  branch_effects text,
   PRIMARY KEY (tenant_id, thread_id),
   UNIQUE (checkpoint_thread_id),
+  CHECK (branch_effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),
   CHECK (status = ANY (ARRAY['idle'::text, 'busy'::text, 'interrupted'::text, 'error'::text])),
   CHECK (unfinished_runs >= 0)
 ) WITH (fillfactor=50);

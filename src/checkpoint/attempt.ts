@@ -18,6 +18,8 @@ export type Attempt = {
   stateVersion: number;
   /** An older checkpoint that the attempt's first root checkpoint may be made from, for time travel. */
   forkFrom?: string;
+  /** How many steps LangGraph has counted for forks on the way: `superstep` is its step less these. Default 0. */
+  forkSteps?: number;
   /** The names of the tasks that LangGraph plans from a root checkpoint, one entry a task. */
   nextNodes(checkpoint: Checkpoint, channelValues: Readonly<Record<string, unknown>>): string[];
   /** Called after a checkpoint is stored. */

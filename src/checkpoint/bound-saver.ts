@@ -280,7 +280,9 @@ export class BoundSaver extends BaseCheckpointSaver {
     return {
       graph_version: this.#attempt.graphVersion,
       run_id: this.#attempt.runId,
-      superstep: root ? metadata.step : (this.#progress.stepOf('') ?? metadata.step),
+      superstep:
+        (root ? metadata.step : (this.#progress.stepOf('') ?? metadata.step)) -
+        (this.#attempt.forkSteps ?? 0),
       state_version: stateVersion,
       resume_node: planned.length > 0 ? planned.join(',') : null,
       pending_tasks: planned,

@@ -4,12 +4,15 @@ import type { TemporalServer } from '../config/config.ts';
 import { InvalidInputError, isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import {
+  NEW_EFFECT_QUESTION_PREFIX,
   operationResolution,
   type OperationResolution,
   type OperationView,
 } from '../contracts/operations.ts';
 import {
   UNFINISHED,
+  type EffectsMode,
+  type ForkRequest,
   type InterruptView,
   type RunRequest,
   type RunResult,
@@ -27,6 +30,7 @@ import { openDatabase, type Database } from '../postgres/database.ts';
 import { answerInterrupt, continueThread, type Answered } from '../threads/answer.ts';
 import { cancelThread, type Cancelled } from '../threads/cancel.ts';
 import { listGraphVersions, type ServedGraph } from '../threads/graph-versions.ts';
+import { requestFork } from '../threads/request-fork.ts';
 import { requestRun, type RecordedRun } from '../threads/request-run.ts';
 import {
   listInterrupts,
@@ -87,6 +91,19 @@ export async function connect(options: ConnectOptions): Promise<PerdureClient> {
   });
 }
 
+export type ForkOptions = {
+  /** One of the thread's root checkpoints, as `history` lists them. */
+  checkpointId: string;
+  /** What the state is changed by, as a node would return it. Default: nothing. */
+  values?: JsonValue;
+  /** The node that the change is attributed to. Default: the one that ran last. */
+  asNode?: string;
+  /** What may happen outside in the branch. Default `recorded`. */
+  effects?: EffectsMode;
+  /** Default `user:unknown`. */
+  actor?: string;
+};
+
 export type ClientParts = {
   database: Database;
   temporal: Client;
@@ -139,7 +156,12 @@ export class PerdureClient {
   ): Promise<Answered> {
     const actor = options.actor ?? 'user:unknown';
     const asked = await this.#operationQuestion(threadId, options.interruptId);
-    if (asked) await this.#resolveInLedger(asked.operationId, parseResolution(value), actor);
+    if (asked) {
+      const resolution = parseResolution(value);
+      // Whether a fork may run an effect is between the two: its task reads the answer.
+      if (!asked.interruptId.startsWith(NEW_EFFECT_QUESTION_PREFIX))
+        await this.#resolveInLedger(asked.operationId, resolution, actor);
+    }
     const { wakes, ...answered } = await answerInterrupt(this.database, this.tenant, {
       thread_id: threadId,
       value,
@@ -154,6 +176,24 @@ export class PerdureClient {
   async continueThread(threadId: string, actor = 'user:unknown'): Promise<RecordedRun> {
     const run = await continueThread(this.database, this.tenant, threadId, actor);
     await this.#wake(run);
+    return run;
+  }
+
+  /**
+   * Begins a new branch at an older checkpoint, and goes on from there. The branch that the thread was on stays as
+   * it was, with the answers that were given in it.
+   * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | UnknownCheckpointError
+   */
+  async fork(threadId: string, options: ForkOptions): Promise<RecordedRun> {
+    const { checkpointId, values, asNode, effects, actor } = options;
+    const { wakes, ...run } = await requestFork(this.database, this.tenant, threadId, {
+      checkpoint_id: checkpointId,
+      ...(values === undefined ? {} : { values }),
+      ...(asNode === undefined ? {} : { as_node: asNode }),
+      ...(effects === undefined ? {} : { effects }),
+      ...(actor === undefined ? {} : { actor }),
+    });
+    if (wakes) await this.#wake(run);
     return run;
   }
 
@@ -292,15 +332,19 @@ export class PerdureClient {
   async #operationQuestion(
     threadId: string,
     interruptId: string | undefined,
-  ): Promise<{ operationId: string } | undefined> {
-    const { rows } = await this.database.query<{ kind: string; operation_id: string | null }>(
-      `SELECT kind, operation_id FROM ${this.database.table('interrupts')}
+  ): Promise<{ operationId: string; interruptId: string } | undefined> {
+    const { rows } = await this.database.query<{
+      kind: string;
+      operation_id: string | null;
+      interrupt_id: string;
+    }>(
+      `SELECT kind, operation_id, interrupt_id FROM ${this.database.table('interrupts')}
        WHERE tenant_id = $1 AND thread_id = $2 AND status = 'pending' AND ($3::text IS NULL OR interrupt_id = $3) LIMIT 2`,
       [this.tenant, threadId, interruptId ?? null],
     );
     const only = rows.length === 1 ? rows[0] : undefined;
     return only?.kind === 'operation' && only.operation_id !== null
-      ? { operationId: only.operation_id }
+      ? { operationId: only.operation_id, interruptId: only.interrupt_id }
       : undefined;
   }
 

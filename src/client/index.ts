@@ -1,4 +1,4 @@
-export { connect, PerdureClient, type ConnectOptions } from './client.ts';
+export { connect, PerdureClient, type ConnectOptions, type ForkOptions } from './client.ts';
 export type { TemporalServer } from '../config/config.ts';
 export type { HistoryEntry } from './history.ts';
 export type {

@@ -84,6 +84,17 @@ export class ThreadBusyError extends PerdureError {
   }
 }
 
+/** The thread has no root checkpoint of that id. */
+export class UnknownCheckpointError extends PerdureError {
+  constructor(threadId: string, checkpointId: string) {
+    super(
+      'CHECKPOINT_UNKNOWN',
+      `Thread '${threadId}' has no checkpoint '${checkpointId}'. 'perdure history ${threadId}' lists the ids of those it has.`,
+      { thread_id: threadId, checkpoint_id: checkpointId },
+    );
+  }
+}
+
 export class UnknownRunError extends PerdureError {
   constructor(runId: string) {
     super('RUN_UNKNOWN', `No run '${runId}' exists.`, { run_id: runId });

@@ -45,3 +45,6 @@ export type OperationResolution = z.infer<typeof operationResolution>;
 
 /** How the ids of questions about operations begin, to be told from those of a graph's own questions. */
 export const OPERATION_QUESTION_PREFIX = 'op-';
+
+/** How the ids of those begin that ask, in a fork, whether an operation may run that is not on record. */
+export const NEW_EFFECT_QUESTION_PREFIX = `${OPERATION_QUESTION_PREFIX}new-`;

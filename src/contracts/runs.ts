@@ -47,8 +47,34 @@ export const runRequest = z.strictObject({
 });
 export type RunRequest = z.input<typeof runRequest>;
 
-/** `input` starts from new input, `resume` from answers, `continue` from where the thread stands. */
-export const runKind = z.enum(['input', 'resume', 'continue']);
+/**
+ * What may happen outside in a branch that a fork began: `recorded` takes known results from the ledger and asks a
+ * person before a new effect, `live` runs new effects, `dry` runs none and takes what tools give as their simulation.
+ */
+export const EFFECTS_MODES = ['recorded', 'live', 'dry'] as const;
+export const effectsMode = z.enum(EFFECTS_MODES);
+export type EffectsMode = z.infer<typeof effectsMode>;
+
+/** A request to begin a new branch of a thread at one of its root checkpoints. */
+export const forkRequest = z.strictObject({
+  checkpoint_id: z.string().min(1).max(200),
+  /** What the state is changed by, as a node would return it. Default: nothing, the nodes run again as they did. */
+  values: jsonValue.refine((values) => values !== null, 'is null; leave it out to change nothing').optional(),
+  /** The node that the change is attributed to. Default: the one that ran last, as in LangGraph's `updateState`. */
+  as_node: z
+    .string()
+    .min(1)
+    .refine((name) => name !== '__copy__', "can't be __copy__")
+    .optional(),
+  /** Default `recorded`. */
+  effects: effectsMode.optional(),
+  /** Who asks, such as `user:mira`. Default `user:unknown`. */
+  actor: z.string().min(1).max(200).optional(),
+});
+export type ForkRequest = z.input<typeof forkRequest>;
+
+/** `input` starts from new input, `resume` from answers, `continue` from where the thread stands, `fork` from an older checkpoint. */
+export const runKind = z.enum(['input', 'resume', 'continue', 'fork']);
 export type RunKind = z.infer<typeof runKind>;
 
 /** A run as it is shown. */

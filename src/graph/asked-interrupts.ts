@@ -77,7 +77,7 @@ function isOperationQuestion(interrupt: { id: string; value: unknown }): boolean
 }
 
 function operationOf(value: unknown): string | null {
-  if (typeof value !== 'object' || value === null || !('type' in value) || value.type !== 'operation_unknown')
-    return null;
+  if (typeof value !== 'object' || value === null || !('type' in value)) return null;
+  if (value.type !== 'operation_unknown' && value.type !== 'operation_new') return null;
   return 'operation_id' in value && typeof value.operation_id === 'string' ? value.operation_id : null;
 }

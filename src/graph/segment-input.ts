@@ -19,7 +19,7 @@ export async function segmentInput(
 ): Promise<unknown> {
   const moved = run.head_checkpoint_id !== run.base_checkpoint_id;
   if (run.kind === 'input') return moved ? null : run.input;
-  if (moved) return null;
+  if (moved || run.kind === 'fork') return null;
   const answers = await givenAnswers(database, tenant, run);
   const own = answers.filter((answer) => answer.answer_run_id === run.run_id);
   const current = answers.filter((answer) => answer.checkpoint_id === run.head_checkpoint_id);

@@ -10,6 +10,7 @@ import type { Database } from '../postgres/database.ts';
 import { faultPoint, faultsArmed } from '../telemetry/fault-points.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
 import { askedInterrupts } from './asked-interrupts.ts';
+import { beginBranch, branchOf, forkPoint, forkSteps, hasMoved } from './fork.ts';
 import { nodeFaults } from './node-faults.ts';
 import { nextNodesOf } from './next-nodes.ts';
 import type { GraphRegistry } from './registry.ts';
@@ -79,7 +80,7 @@ class Segment {
     this.#request = request;
     this.#control = control;
     this.#run = run;
-    this.#step = run.head_step ?? -2;
+    this.#step = (forkPoint(run) === undefined ? run.head_step : run.base_step) ?? -2;
     // Every parallel task listens.
     setMaxListeners(0, this.#stop.signal);
   }
@@ -88,13 +89,14 @@ class Segment {
     if (this.#run.cancel_requested)
       return this.#finish({ status: 'cancelled', supersede: 'none' }, this.#run.head_checkpoint_id);
     const graph = this.#options.graphs.get(this.#request.graph, this.#request.version);
-    const saver = this.#bind(graph);
+    const notCounted = await forkSteps(this.#options.saver, graph.graph, this.#run);
+    const saver = this.#bind(graph, notCounted);
     const beat = () =>
       this.#control.heartbeat({ run_id: this.#run.run_id, checkpoint_id: saver.head, step: this.#step });
     beat();
     const beating = setInterval(beat, HEARTBEAT_MS);
     try {
-      const ended = await this.#execute(graph, saver);
+      const ended = await this.#execute(graph, saver, notCounted);
       if (ended === 'handed_over')
         return { outcome: ended, run_id: this.#run.run_id, more: true, waiting: false };
       faultPoint('segment:ending');
@@ -106,7 +108,8 @@ class Segment {
     }
   }
 
-  #bind(graph: LoadedGraph): BoundSaver {
+  #bind(graph: LoadedGraph, notCounted: number): BoundSaver {
+    const forkFrom = forkPoint(this.#run);
     return this.#options.saver.bind({
       threadId: this.#run.checkpoint_thread_id,
       tenantId: this.#request.tenant_id,
@@ -116,6 +119,8 @@ class Segment {
       runId: this.#run.run_id,
       head: this.#run.head_checkpoint_id,
       stateVersion: this.#run.state_version,
+      forkSteps: notCounted,
+      ...(forkFrom === undefined ? {} : { forkFrom }),
       nextNodes: nextNodesOf(graph.graph),
       onCheckpoint: ({ checkpointNs, step }) => {
         if (checkpointNs === '') this.#reached(step);
@@ -137,7 +142,7 @@ class Segment {
   }
 
   /** Runs LangGraph and says how the run ended, or that it was handed over. Errors of the machinery are thrown. */
-  async #execute(graph: LoadedGraph, saver: BoundSaver): Promise<Ended | 'handed_over'> {
+  async #execute(graph: LoadedGraph, saver: BoundSaver, notCounted: number): Promise<Ended | 'handed_over'> {
     const onDrain = () => this.#drain.requestDrain('the worker drains');
     const onCancel = () => this.#stop.abort(new Error('the run is cancelled'));
     this.#control.draining.addEventListener('abort', onDrain);
@@ -149,7 +154,9 @@ class Segment {
     }, this.#options.budgetMs);
     try {
       if (this.#overLimit()) throw recursionError(this.#run);
-      const interrupted = (await this.#stoppedBefore(graph, saver)) || (await this.#stream(graph, saver));
+      const interrupted =
+        (await this.#stoppedBefore(graph, saver)) ||
+        (await withRunContext(this.#context(saver, notCounted), () => this.#stream(graph, saver)));
       if (this.#broken) throw this.#broken;
       if (!interrupted && this.#overLimit()) throw recursionError(this.#run);
       if (!interrupted) return { status: 'success', supersede: 'others' };
@@ -175,14 +182,8 @@ class Segment {
 
   /** Whether an earlier attempt came to a static interrupt, and could not record it. */
   async #stoppedBefore(graph: LoadedGraph, saver: BoundSaver): Promise<boolean> {
-    const {
-      attempts,
-      head_checkpoint_id: head,
-      base_checkpoint_id: base,
-      checkpoint_thread_id: threadId,
-      config,
-    } = this.#run;
-    return attempts > 1 && head !== base && stopsAtHead(graph.graph, saver, threadId, config);
+    const { attempts, checkpoint_thread_id: threadId, config } = this.#run;
+    return attempts > 1 && hasMoved(this.#run) && stopsAtHead(graph.graph, saver, threadId, config);
   }
 
   /** The user's graph with this attempt's saver in place of its own; the original is not touched. */
@@ -223,21 +224,28 @@ class Segment {
       ...(config.interrupt_after ? { interruptAfter: config.interrupt_after } : {}),
       ...(faultsArmed() ? { callbacks: [nodeFaults()] } : {}),
     };
-    return withRunContext(this.#context(saver), async () => {
-      let interrupted = false;
-      for await (const chunk of await this.#own(graph, saver).stream(input, settings))
-        if (typeof chunk === 'object' && chunk !== null && '__interrupt__' in chunk) interrupted = true;
-      return interrupted;
-    });
+    const own = this.#own(graph, saver);
+    const point = forkPoint(this.#run);
+    const from =
+      point === undefined ? {} : { checkpoint_id: await beginBranch(own, saver, this.#run, point) };
+    let interrupted = false;
+    for await (const chunk of await own.stream(input, {
+      ...settings,
+      configurable: { ...settings.configurable, ...from },
+    }))
+      if (typeof chunk === 'object' && chunk !== null && '__interrupt__' in chunk) interrupted = true;
+    return interrupted;
   }
 
-  #context(saver: BoundSaver) {
+  #context(saver: BoundSaver, notCounted: number) {
     return {
       database: this.#options.database,
       tenantId: this.#request.tenant_id,
       threadId: this.#request.thread_id,
       checkpointThreadId: this.#run.checkpoint_thread_id,
       lineageRoot: this.#run.lineage_root,
+      branch: branchOf(this.#run),
+      forkSteps: notCounted,
       runId: this.#run.run_id,
       fence: this.#run.fence,
       signal: this.#stop.signal,
@@ -264,8 +272,8 @@ class Segment {
     return {
       status: 'error',
       error: toErrorRecord(drained ? recursionError(this.#run) : error),
-      // After new input no older question can be answered; after an answer its siblings still can.
-      supersede: this.#run.kind === 'input' ? 'others' : 'none',
+      // After new input, or in a new branch, no older question can be answered; after an answer its siblings still can.
+      supersede: this.#run.kind === 'input' || this.#begunBranch(saver.head) ? 'others' : 'none',
     };
   }
 
@@ -278,12 +286,17 @@ class Segment {
     return rows[0]?.asked ?? false;
   }
 
+  #begunBranch(head: string | null): boolean {
+    return this.#run.kind === 'fork' && hasMoved(this.#run, head);
+  }
+
   async #finish(ended: Ended, checkpointId: string | null): Promise<AdvanceResult> {
     const end: SegmentEnd = {
       ...ended,
       run_id: this.#run.run_id,
       fence: this.#run.fence,
       checkpoint_id: checkpointId,
+      branch: this.#begunBranch(checkpointId) ? branchOf(this.#run) : undefined,
     };
     const { more } = await finishSegment(
       this.#options.database,

@@ -25,6 +25,8 @@ export async function stopsAtHead(
   if (before.length === 0 && after.length === 0) return false;
   const head = await saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: '' } });
   if (!head || !movedSinceStop(head.checkpoint)) return false;
+  // What begins a fork goes on, as a person's "go on" does.
+  if (head.metadata?.source === 'update' || head.metadata?.source === 'fork') return false;
   if (names(graph, head.checkpoint, before)) return true;
   if (after.length === 0 || head.metadata?.source !== 'loop') return false;
   const ran = head.parentConfig && (await saver.getTuple(head.parentConfig));

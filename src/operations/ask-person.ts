@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { GraphInterrupt } from '@langchain/langgraph';
 import type { JsonValue } from '../contracts/json.ts';
-import { OPERATION_QUESTION_PREFIX } from '../contracts/operations.ts';
+import { NEW_EFFECT_QUESTION_PREFIX, OPERATION_QUESTION_PREFIX } from '../contracts/operations.ts';
 
-/** What a person sees of an operation whose fate is unknown: the value of its interrupt. */
+/** What a person sees of an operation that waits for an answer: the value of its interrupt. */
 export type OperationQuestion = {
-  type: 'operation_unknown';
+  /** Its fate is not known, or a fork came to it and it is not on record. */
+  type: 'operation_unknown' | 'operation_new';
   operation_id: string;
   tool: string;
   args: JsonValue;
@@ -42,4 +43,31 @@ export function askPerson(operation: {
     },
   };
   return new GraphInterrupt([{ id: questionId(operation.operationId, operation.attempts), value }]);
+}
+
+/** The interrupt's id: another one in every branch, and for other arguments, so that no answer is carried over. */
+export function newEffectQuestionId(operationId: string, branchId: string, argsHash: string): string {
+  const hash = createHash('sha256')
+    .update(JSON.stringify([operationId, branchId, argsHash]))
+    .digest('hex');
+  return `${NEW_EFFECT_QUESTION_PREFIX}${hash.slice(0, 24)}`;
+}
+
+/** Stops the task of a fork until a person has said whether an effect that is not on record may happen. */
+export function askBeforeNewEffect(
+  id: string,
+  operation: { operationId: string; tool: string; args: JsonValue },
+): GraphInterrupt {
+  const value: OperationQuestion = {
+    type: 'operation_new',
+    operation_id: operation.operationId,
+    tool: operation.tool,
+    args: operation.args,
+    question: `This branch was forked to take effects from the record, and '${operation.tool}' is not on it with these arguments. May it run?`,
+    answers: {
+      happened: '{"happened": RESULT} goes on with RESULT as its result, and runs nothing',
+      retry: '{"retry": true} runs it',
+    },
+  };
+  return new GraphInterrupt([{ id, value }]);
 }

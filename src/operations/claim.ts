@@ -18,6 +18,10 @@ export type ClaimRequest = {
   argsHash: string;
   leaseToken: string;
   leaseMs: number;
+  /** The branch that asks; null on a thread that was never forked. */
+  branchId: string | null;
+  /** The slot, where the operation has an id of its own beside it. */
+  slotId: string | null;
 };
 
 /** The operation as it was just before the claim. */
@@ -31,6 +35,11 @@ export type ExistingOperation = {
   result: StoredResult | undefined;
   error: ErrorRecord | undefined;
 };
+
+/** Whether it is known that the operation has not happened, and nobody is at work on it. */
+export function isFree(status: OperationStatus): boolean {
+  return status === 'pending' || status === 'failed';
+}
 
 export type Claim =
   /** This attempt may not write: a newer one has the thread, or the thread is gone. */
@@ -64,15 +73,15 @@ WITH thread AS (
 ), claimed AS (
   INSERT INTO ${operations} AS held (
     tenant_id, operation_id, lineage_root, thread_id, run_id, node, tool, tool_call_id, business_key, kind,
-    status, args_hash, args, attempts, lease_token, lease_until, started_at
+    status, args_hash, args, attempts, lease_token, lease_until, started_at, branch_id, slot_id
   )
   SELECT $1, $4, $5, $2, $6::uuid, $7, $8, $9, $10, $11,
-    'running', $12, $13::json, 1, $14::uuid, now() + $15 * interval '1 millisecond', now()
-  FROM thread WHERE fence = $3::bigint
+    'running', $12, $13::json, 1, $14::uuid, now() + $15 * interval '1 millisecond', now(), $16, $17
+  FROM thread WHERE fence = $3::bigint AND $18::boolean
   ON CONFLICT (tenant_id, operation_id) DO UPDATE SET
     thread_id = EXCLUDED.thread_id, run_id = EXCLUDED.run_id, node = EXCLUDED.node, tool = EXCLUDED.tool,
     tool_call_id = EXCLUDED.tool_call_id, kind = EXCLUDED.kind, status = 'running',
-    args_hash = EXCLUDED.args_hash, args = EXCLUDED.args, result_type = NULL, result = NULL, error = NULL,
+    args_hash = EXCLUDED.args_hash, args = EXCLUDED.args, branch_id = EXCLUDED.branch_id, result_type = NULL, result = NULL, error = NULL,
     attempts = held.attempts + CASE WHEN held.lease_token = EXCLUDED.lease_token THEN 0 ELSE 1 END,
     lease_token = EXCLUDED.lease_token, lease_until = EXCLUDED.lease_until,
     started_at = now(), finished_at = NULL
@@ -98,11 +107,14 @@ LEFT JOIN ${operations} AS held ON held.tenant_id = $1 AND held.operation_id = $
 const CLAIM_TRIES = 5;
 const CLAIM_PAUSE = 200;
 
-/** @throws StorageUnavailableError when Postgres stays away; a claim that was made all the same lapses. */
-export async function claimOperation(run: RunContext, request: ClaimRequest): Promise<Claim> {
+/**
+ * @param mayRun False only looks: the operation is not claimed, whatever it is. Default true.
+ * @throws StorageUnavailableError when Postgres stays away; a claim that was made all the same lapses.
+ */
+export async function claimOperation(run: RunContext, request: ClaimRequest, mayRun = true): Promise<Claim> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await claimOnce(run, request);
+      return await claimOnce(run, request, mayRun);
     } catch (error) {
       // The same token again: if the lost reply said yes, this one does too.
       if (!isUnavailable(error) || tries === CLAIM_TRIES) throw error;
@@ -111,7 +123,7 @@ export async function claimOperation(run: RunContext, request: ClaimRequest): Pr
   }
 }
 
-async function claimOnce(run: RunContext, request: ClaimRequest): Promise<Claim> {
+async function claimOnce(run: RunContext, request: ClaimRequest, mayRun: boolean): Promise<Claim> {
   const { database } = run;
   const { rows } = await database.query<ClaimRow>(
     claimSql(database.table('threads'), database.table('operations')),
@@ -131,6 +143,9 @@ async function claimOnce(run: RunContext, request: ClaimRequest): Promise<Claim>
       JSON.stringify(request.args),
       request.leaseToken,
       request.leaseMs,
+      request.branchId,
+      request.slotId,
+      mayRun,
     ],
   );
   const row = rows[0];
@@ -153,7 +168,7 @@ function existingOf(row: ClaimRow, status: OperationStatus): ExistingOperation {
 }
 
 /** Postgres keeps no NUL in text; these columns are for people, the id itself is encoded. */
-function storable(text: string): string {
+export function storable(text: string): string {
   return text.replaceAll('\u0000', '\ufffd');
 }
 

@@ -23,7 +23,10 @@ export type CurrentSlot = { operationId: string; node: string };
  */
 export function currentSlot(run: RunContext, call: NamedCall): CurrentSlot {
   const task = currentTask();
-  const levels = task === undefined ? [] : slotLevels(task.place, (checkpointNs) => run.stepOf(checkpointNs));
+  const levels =
+    task === undefined
+      ? []
+      : slotLevels(task.place, (checkpointNs) => run.stepOf(checkpointNs), run.forkSteps);
   const node = nodePath(levels);
   if (call.businessKey !== undefined)
     return { operationId: keyOperationId(run.tenantId, call.businessKey), node };

@@ -17,6 +17,8 @@ export type DurableToolOptions<Input> = {
   businessKey?: ((input: Input) => string | undefined) | undefined;
   /** For the kind `reconcilable`: asks the far side. `result` is what the tool's function would have returned. */
   lookup?: Lookup | undefined;
+  /** For forks in which nothing may happen outside: gives, for an input, what the tool's function would have returned. */
+  simulate?: ((input: Input) => unknown) | undefined;
   /** How long a silent worker is believed to be at work, in ms. Default 5,000. */
   lease?: number | undefined;
   /** What to do outside of a perdure run. Default `throw`. */
@@ -76,7 +78,8 @@ export function durableTool<Schema extends InteropZodType>(
       ) => unknown),
 ): InvokableTool {
   if (typeof second === 'function') {
-    const { kind, businessKey, lookup, lease, outside, ...fields } = first as DurableToolFields<Schema>;
+    const { kind, businessKey, lookup, simulate, lease, outside, ...fields } =
+      first as DurableToolFields<Schema>;
     checkKind(fields.name, { kind, lookup });
     const made = new DynamicStructuredTool<Schema>({
       name: fields.name,
@@ -88,7 +91,15 @@ export function durableTool<Schema extends InteropZodType>(
       func: async (input, _manager, config) =>
         second(input as InferInteropZodOutput<Schema>, currentOperation() ?? outsideCall(), config),
     });
-    return toolAsOperation(made, { kind, businessKey, lookup, lease, outside, mayOutliveAbort: false });
+    return toolAsOperation(made, {
+      kind,
+      businessKey,
+      lookup,
+      simulate,
+      lease,
+      outside,
+      mayOutliveAbort: false,
+    });
   }
   const tool = first as InvokableTool;
   checkKind(tool.name, second);

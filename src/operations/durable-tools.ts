@@ -4,7 +4,7 @@ import { effectKind, type EffectKind } from '../contracts/operations.ts';
 import { PerdureError } from '../contracts/errors.ts';
 import { isControlFlow } from './control-flow.ts';
 import { currentSlot, currentTaskSignal } from './current-slot.ts';
-import { execute, type Lookup } from './ledger.ts';
+import { execute, type Lookup, type Simulate } from './ledger.ts';
 import { checkKind } from './operation.ts';
 import { checkOutside, type Outside } from './outside.ts';
 import { currentRunContext } from './run-context.ts';
@@ -21,6 +21,8 @@ export type DurableToolsOptions = {
   businessKeys?: Readonly<Record<string, (input: Record<string, unknown>) => string | undefined>> | undefined;
   /** For tools of the kind `reconcilable`, by name. */
   lookups?: Readonly<Record<string, Lookup>> | undefined;
+  /** By the tool's name, for forks in which nothing may happen outside: what the tool would have returned for an input. */
+  simulations?: Readonly<Record<string, (input: Record<string, unknown>) => unknown>> | undefined;
   /** How long a silent worker is believed to be at work, in ms. Default 5,000. */
   lease?: number | undefined;
   /** What to do outside of a perdure run. Default `throw`. */
@@ -89,6 +91,7 @@ type Settings = {
   kind: EffectKind;
   businessKey: ((input: Record<string, unknown>) => string | undefined) | undefined;
   lookup: Lookup | undefined;
+  simulate: Simulate | undefined;
   lease: number | undefined;
   outside: Outside | undefined;
 };
@@ -98,6 +101,7 @@ function settingsOf(name: string, tool: object | undefined, options: DurableTool
     kind: options.kinds?.[name] ?? declaredKind(name, tool) ?? 'exclusive',
     businessKey: options.businessKeys?.[name],
     lookup: options.lookups?.[name],
+    simulate: options.simulations?.[name],
     lease: options.lease,
     outside: options.outside,
   };

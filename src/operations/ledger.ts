@@ -8,10 +8,12 @@ import {
 } from '../contracts/errors.ts';
 import type { EffectKind } from '../contracts/operations.ts';
 import { askPerson } from './ask-person.ts';
+import { inBranch, isAllowed } from './branch-effects.ts';
 import { resultLost, runClaimed, type AttemptOptions } from './attempt.ts';
 import { argumentsHash, argumentsJson } from './canonical-json.ts';
 import {
   claimOperation,
+  isFree,
   markLapsed,
   recordLookup,
   type ClaimRequest,
@@ -20,6 +22,7 @@ import {
 import type { OperationCall } from './current-operation.ts';
 import { LEASE } from './lease.ts';
 import { loadResult, storeResult } from './result-codec.ts';
+import { NotExecutedError } from './proof.ts';
 import type { RunContext } from './run-context.ts';
 
 /** What the far side says of an operation. Undefined: it can't tell. */
@@ -30,6 +33,9 @@ export type Lookup = (
   operationId: string,
   about: { args: unknown; signal: AbortSignal },
 ) => Promise<LookupResult> | LookupResult;
+
+/** Gives, for an operation's arguments, what it would have returned. Nothing may happen outside. */
+export type Simulate = (args: never) => unknown;
 
 export type OperationRequest<T> = {
   operationId: string;
@@ -44,6 +50,8 @@ export type OperationRequest<T> = {
   /** For the kind `reconcilable`. */
   lookup?: Lookup | undefined;
   run(call: OperationCall): Promise<T> | T;
+  /** What to take for the result in a branch where nothing may happen. */
+  simulate?: Simulate | undefined;
   /** Stops the operation besides the run's own signal. */
   signal?: AbortSignal | undefined;
   /** Default {@link LEASE}. */
@@ -61,7 +69,8 @@ export type OperationResult<T> = { recorded: false; value: T } | { recorded: tru
  * @throws StaleFenceError when a newer attempt holds the thread; nothing was recorded or run.
  * @throws OperationConflictError when the operation happened, or may have, with other arguments.
  * @throws OperationUnknownError when the far side could not be asked.
- * @throws GraphInterrupt when a person has to say what became of the operation.
+ * @throws GraphInterrupt when a person has to say what became of the operation, or whether a fork may run it.
+ * @throws NotExecutedError in a fork where nothing may happen, when the operation can't be simulated.
  */
 export async function execute<T>(run: RunContext, request: OperationRequest<T>): Promise<OperationResult<T>> {
   try {
@@ -75,7 +84,7 @@ export async function execute<T>(run: RunContext, request: OperationRequest<T>):
 
 async function settle<T>(run: RunContext, request: OperationRequest<T>): Promise<OperationResult<T>> {
   const args = argumentsJson(request.args);
-  const claim: ClaimRequest = {
+  const asked: ClaimRequest = {
     operationId: request.operationId,
     kind: request.kind,
     tool: request.tool,
@@ -86,35 +95,71 @@ async function settle<T>(run: RunContext, request: OperationRequest<T>): Promise
     argsHash: argumentsHash(args),
     leaseToken: randomUUID(),
     leaseMs: request.leaseMs ?? LEASE,
+    branchId: null,
+    slotId: null,
   };
+  const { branch } = run;
+  const claim = branch === undefined ? asked : await inBranch(run, branch, asked);
+  if (branch?.effects === 'dry' && claim.kind !== 'pure') return withoutEffect(run, claim, request);
+  const asking = branch?.effects === 'recorded' && claim.kind !== 'pure' ? branch : undefined;
   const attempt: AttemptOptions<T> = {
     run: (call) => request.run(call),
     signal: request.signal,
     mayOutliveAbort: request.mayOutliveAbort ?? false,
     provesNothing: request.provesNothing,
   };
+  let mayRun = asking === undefined;
   for (let turn = 0; ; turn += 1) {
     run.signal.throwIfAborted();
     request.signal?.throwIfAborted();
-    const claimed = await claimOperation(run, claim);
-    if (claimed.outcome === 'stale')
-      throw new StaleFenceError(run.threadId, {
-        operation_id: claim.operationId,
-        fence: run.fence,
-        current_fence: claimed.currentFence,
-      });
+    const claimed = await claimOperation(run, claim, mayRun);
+    if (claimed.outcome === 'stale') throw stale(run, claim, claimed.currentFence);
     if (claimed.outcome === 'claimed')
       return { recorded: false, value: await runClaimed(run, claim, claimed.attempts, attempt) };
     const { existing } = claimed;
-    // It was free to take, and somebody else was faster.
-    if (existing === undefined || existing.status === 'pending' || existing.status === 'failed') continue;
+    // It is free to take, but a person has to allow it first; or somebody else was faster.
+    if (existing === undefined || isFree(existing.status)) {
+      if (asking && !mayRun) mayRun = await isAllowed(run, asking, claim);
+      continue;
+    }
     if (existing.argsHash !== claim.argsHash && !(claim.kind === 'pure' && existing.live))
       throw new OperationConflictError(claim.operationId, { tool: claim.tool, status: existing.status });
     if (existing.status === 'succeeded')
       return { recorded: true, value: await recordedResult(run, claim, existing) };
     if (existing.live) await waitForHolder(run, request.signal, existing.leaseMs, turn);
+    else if (asking && !mayRun && claim.kind === 'idempotent') mayRun = await isAllowed(run, asking, claim);
     else await settleUnknown(run, claim, request, existing);
   }
+}
+
+function stale(run: RunContext, claim: ClaimRequest, currentFence: string | null): StaleFenceError {
+  return new StaleFenceError(run.threadId, {
+    operation_id: claim.operationId,
+    fence: run.fence,
+    current_fence: currentFence,
+  });
+}
+
+/** In a branch where nothing may happen: what is on record, else what the tool says it would have returned. */
+async function withoutEffect<T>(
+  run: RunContext,
+  claim: ClaimRequest,
+  request: OperationRequest<T>,
+): Promise<OperationResult<T>> {
+  const looked = await claimOperation(run, claim, false);
+  if (looked.outcome === 'stale') throw stale(run, claim, looked.currentFence);
+  const existing = looked.outcome === 'held' ? looked.existing : undefined;
+  if (existing && !isFree(existing.status)) {
+    if (existing.argsHash !== claim.argsHash)
+      throw new OperationConflictError(claim.operationId, { tool: claim.tool, status: existing.status });
+    if (existing.status === 'succeeded')
+      return { recorded: true, value: await recordedResult(run, claim, existing) };
+  }
+  if (request.simulate) return { recorded: true, value: await request.simulate(request.args as never) };
+  throw new NotExecutedError(
+    `'${claim.tool}' is not on record with these arguments, and this branch was forked with effects 'dry', so it did not run. Give it a 'simulate', or fork with 'recorded' or 'live'.`,
+    { operation_id: claim.operationId, tool: claim.tool, effects: 'dry' },
+  );
 }
 
 async function recordedResult(

@@ -47,6 +47,11 @@ export function keyOperationId(tenantId: string, businessKey: string): string {
   return bounded(`${tenantPrefix(tenantId)}key:${encode(businessKey, KEEP_COLON)}`);
 }
 
+/** The id of a slot's operation in a branch that asks for it with other arguments than are on record. */
+export function branchOperationId(slotId: string, branchId: string): string {
+  return bounded(`${slotId}~${branchId}`);
+}
+
 /** The default tenant needs no prefix, and ids that begin with `tenant:` are nobody else's. */
 function tenantPrefix(tenantId: string): string {
   return tenantId === DEFAULT_TENANT ? '' : `tenant:${encode(tenantId)}:`;

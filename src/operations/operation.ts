@@ -2,7 +2,7 @@ import { PerdureError } from '../contracts/errors.ts';
 import type { EffectKind } from '../contracts/operations.ts';
 import type { OperationCall } from './current-operation.ts';
 import { currentSlot, currentTaskSignal } from './current-slot.ts';
-import { execute, type Lookup } from './ledger.ts';
+import { execute, type Lookup, type Simulate } from './ledger.ts';
 import { callOutside, type Outside } from './outside.ts';
 import { currentRunContext } from './run-context.ts';
 
@@ -15,6 +15,8 @@ export type OperationOptions = {
   args?: unknown;
   /** For the kind `reconcilable`: asks the far side whether it happened. */
   lookup?: Lookup | undefined;
+  /** For forks in which nothing may happen outside: gives, for `args`, what `fn` would have returned. */
+  simulate?: Simulate | undefined;
   /** How long a silent worker is believed to be at work, in ms. Default 5,000. */
   lease?: number | undefined;
   /** What to do outside of a perdure run. Default `throw`. */
@@ -49,6 +51,7 @@ export async function operation<T>(
     args: options.args ?? {},
     businessKey: options.key,
     lookup: options.lookup,
+    simulate: options.simulate,
     run: fn,
     signal: currentTaskSignal(),
     leaseMs: options.lease,

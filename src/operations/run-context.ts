@@ -1,7 +1,11 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { SerializerProtocol } from '@langchain/langgraph-checkpoint';
+import type { EffectsMode } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
 import { processWide } from './process-wide.ts';
+
+/** Named after the fork that began it. */
+export type Branch = { id: string; effects: EffectsMode };
 
 /** What the attempt that advances a thread tells the code that runs inside it. Set by the graph driver. */
 export type RunContext = {
@@ -12,6 +16,10 @@ export type RunContext = {
   checkpointThreadId: string;
   /** The thread at the root of the line of forks; names the operations. */
   lineageRoot: string;
+  /** The branch of a thread that was forked, and what may happen in it. */
+  branch?: Branch | undefined;
+  /** How many steps of the root graph are forks' own, so that a branch names its operations as the first one did. */
+  forkSteps?: number | undefined;
   runId: string;
   /** The number that this attempt took; a newer attempt has a higher one. */
   fence: number;

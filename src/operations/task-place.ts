@@ -25,26 +25,31 @@ const pullTriggers = (node: string): string[] => [`branch:to:${node}`, '__start_
  * enclosing ones by their task ids; those are made from superstep, place and checkpoint id (a UUID of version 5),
  * so that the place is found by trying. What is not found is named by the task id: still the same on every retry
  * and never another task's, only not the same on a fork.
+ *
+ * @param forkSteps the root graph's steps that forks added: a branch's slots are those of the branch it came from.
  */
 export function slotLevels(
   place: TaskPlace,
   stepOf: (checkpointNs: string) => number | undefined,
+  forkSteps = 0,
 ): SlotLevel[] {
   const parts = place.checkpointNs.split('|');
   return parts.map((part, index) => {
     const [name, taskId] = splitPart(part);
     const graphNs = parts.slice(0, index).join('|');
+    const notCounted = index === 0 ? forkSteps : 0;
     // A second subgraph called by one task: a bare number.
     if (taskId === undefined) return { node: name, execution: '' };
     const execution =
       index === parts.length - 1
-        ? innermostExecution(place, taskId)
+        ? innermostExecution(place, taskId, notCounted)
         : outerExecution({
             name,
             taskId,
             graphNs,
             step: stepOf(graphNs),
             checkpointId: place.checkpoints[graphNs],
+            notCounted,
           });
     return { node: name, execution };
   });
@@ -55,9 +60,9 @@ export function nodePath(levels: readonly SlotLevel[]): string {
   return levels.map((level) => level.node).join('/');
 }
 
-function innermostExecution(place: TaskPlace, taskId: string): string {
+function innermostExecution(place: TaskPlace, taskId: string, notCounted: number): string {
   if (place.step === undefined) return byTaskId(taskId);
-  return `${place.step}${pathSuffix(place.path)}`;
+  return `${place.step - notCounted}${pathSuffix(place.path)}`;
 }
 
 function pathSuffix(path: unknown): string {
@@ -78,16 +83,19 @@ type OuterTask = {
   graphNs: string;
   step: number | undefined;
   checkpointId: unknown;
+  /** How many of the steps are forks' own. */
+  notCounted: number;
 };
 
-function outerExecution({ name, taskId, graphNs, step, checkpointId }: OuterTask): string {
+function outerExecution({ name, taskId, graphNs, step, checkpointId, notCounted }: OuterTask): string {
   if (step === undefined || typeof checkpointId !== 'string') return byTaskId(taskId);
   const ns = graphNs === '' ? name : `${graphNs}|${name}`;
   const made = (...rest: unknown[]): string =>
     uuid5(JSON.stringify([ns, String(step), name, ...rest]), checkpointId);
-  if (pullTriggers(name).some((trigger) => made('__pregel_pull', [trigger]) === taskId)) return String(step);
+  if (pullTriggers(name).some((trigger) => made('__pregel_pull', [trigger]) === taskId))
+    return String(step - notCounted);
   for (let index = 0; index < MAX_SENDS; index += 1)
-    if (made('__pregel_push', String(index)) === taskId) return `${step}.${index}`;
+    if (made('__pregel_push', String(index)) === taskId) return `${step - notCounted}.${index}`;
   return byTaskId(taskId);
 }
 

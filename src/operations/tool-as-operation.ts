@@ -1,7 +1,7 @@
 import { isToolCall, type ToolRunnableConfig } from './tool-call.ts';
 import type { EffectKind } from '../contracts/operations.ts';
 import { currentSlot, currentTaskSignal } from './current-slot.ts';
-import { execute, type Lookup } from './ledger.ts';
+import { execute, type Lookup, type Simulate } from './ledger.ts';
 import { checkOutside, type Outside } from './outside.ts';
 import { currentRunContext } from './run-context.ts';
 import { isInputRefusal, parseToolInput, type ToolWithSchema } from './tool-input.ts';
@@ -19,6 +19,7 @@ export type ToolOperationOptions = {
   /** Names what is done, from the input as the schema gives it: `(input) => `refund:${input.order}``. */
   businessKey?: ((input: never) => string | undefined) | undefined;
   lookup?: Lookup | undefined;
+  simulate?: Simulate | undefined;
   lease?: number | undefined;
   outside?: Outside | undefined;
   /** Whether the tool comes back on an abort while its function still works, as those made by `tool()` do. */
@@ -80,6 +81,7 @@ async function invokeOnce(
     toolCallId,
     businessKey,
     lookup: options.lookup,
+    simulate: options.simulate,
     run: (call) => invoke(call.signal),
     signal: config?.signal ?? currentTaskSignal(),
     leaseMs: options.lease,

@@ -1,6 +1,6 @@
 import { StaleFenceError } from '../contracts/errors.ts';
 import type { ErrorRecord, JsonValue } from '../contracts/json.ts';
-import type { RunConfig, RunKind } from '../contracts/runs.ts';
+import type { EffectsMode, RunConfig, RunKind } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
 
 /** A run that an attempt has taken in hand, and the thread as it stood at that moment. */
@@ -21,6 +21,18 @@ export type ClaimedRun = {
   head_checkpoint_id: string | null;
   head_step: number | null;
   state_version: number;
+  /** How many of the head's supersteps are forks' own: the way to it has that many more than it would without them. */
+  head_fork_steps: number;
+  /** Of a fork: where it begins, and with what change. */
+  fork_checkpoint_id: string | null;
+  fork_values: JsonValue;
+  fork_as_node: string | null;
+  /** The same count for the checkpoint that the fork begins at. */
+  base_fork_steps: number;
+  effects: EffectsMode;
+  /** The branch that the thread was on when the run began. */
+  branch_id: string | null;
+  branch_effects: EffectsMode | null;
 };
 
 /** An answer that was given to a question of the graph. */
@@ -34,6 +46,10 @@ export type GivenAnswer = {
   origin_checkpoint_id: string;
   origin_task_id: string;
 };
+
+const STEP = "(c.metadata ->> 'step')::int";
+/** `superstep` counts without the forks' own; a checkpoint of another writer has none. */
+const FORK_STEPS = "(c.metadata ->> 'step')::int - (c.metadata ->> 'superstep')::int";
 
 /**
  * Takes the thread's oldest unfinished run in hand and raises the fence, so that every earlier attempt is shut out
@@ -49,7 +65,7 @@ export async function beginSegment(
     // An earlier attempt that was just ending the run that this one saw: others may wait behind it.
     if (run === undefined && (await hasUnfinishedRun(database, tenant, threadId))) continue;
     if (run === undefined || run.head_checkpoint_id === null || run.head_step !== null) return run;
-    return { ...run, head_step: await stepAt(database, run) };
+    return { ...run, ...(await stepsAtHead(database, run)) };
   }
 }
 
@@ -62,30 +78,34 @@ async function claimRun(
   tenant: string,
   threadId: string,
 ): Promise<ClaimedRun | undefined> {
+  const checkpoint = (columns: string, which: string) =>
+    `(SELECT ${columns} FROM ${database.table('checkpoints')} c
+      WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' AND ${which})`;
+  const head = 'c.checkpoint_id = t.head_checkpoint_id';
+  const forked = 'c.checkpoint_id = r.fork_checkpoint_id';
   const { rows } = await database.query<Omit<ClaimedRun, 'fence'> & { fence: string }>(
     `WITH next AS (
        SELECT run_id FROM ${database.table('runs')}
        WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') ORDER BY sequence LIMIT 1
      ), t AS (
        UPDATE ${database.table('threads')} AS t
-       SET fence = fence + 1, status = 'busy', updated_at = now(), head_checkpoint_id = greatest(head_checkpoint_id, (
-         SELECT checkpoint_id FROM ${database.table('checkpoints')} c
-         WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1))
+       SET fence = fence + 1, status = 'busy', updated_at = now(), head_checkpoint_id = greatest(
+         head_checkpoint_id, ${checkpoint('checkpoint_id', 'true ORDER BY checkpoint_id DESC LIMIT 1')})
        WHERE tenant_id = $1 AND thread_id = $2 AND deleted_at IS NULL AND EXISTS (SELECT FROM next)
-       RETURNING fence, checkpoint_thread_id, lineage_root, head_checkpoint_id, state_version, (
-         SELECT (c.metadata ->> 'step')::int FROM ${database.table('checkpoints')} c
-         WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' AND c.checkpoint_id = t.head_checkpoint_id
-         ) AS head_step
+       RETURNING fence, checkpoint_thread_id, lineage_root, head_checkpoint_id, state_version, branch_id, branch_effects,
+         ${checkpoint(STEP, head)} AS head_step, ${checkpoint(FORK_STEPS, head)} AS head_fork_steps
      )
      UPDATE ${database.table('runs')} AS r
      SET status = 'running', attempts = attempts + 1, started_at = coalesce(started_at, now()),
          base_checkpoint_id = CASE WHEN attempts = 0 THEN t.head_checkpoint_id ELSE base_checkpoint_id END,
-         base_step = CASE WHEN attempts = 0 THEN t.head_step ELSE base_step END
+         base_step = CASE WHEN attempts > 0 THEN base_step WHEN kind = 'fork' THEN ${checkpoint(STEP, forked)} ELSE t.head_step END
      FROM t, next
      WHERE r.tenant_id = $1 AND r.run_id = next.run_id AND r.status IN ('pending', 'running')
      RETURNING r.run_id, r.kind, r.input, r.config, r.attempts, r.cancel_requested_at IS NOT NULL AS cancel_requested,
        r.base_checkpoint_id, r.base_step, t.fence, t.checkpoint_thread_id, t.lineage_root, t.head_checkpoint_id,
-       t.head_step, t.state_version`,
+       t.head_step, t.state_version, coalesce(t.head_fork_steps, 0) AS head_fork_steps, r.fork_checkpoint_id,
+       r.fork_values, r.fork_as_node, coalesce(${checkpoint(FORK_STEPS, forked)}, 0) AS base_fork_steps, r.effects,
+       t.branch_id, t.branch_effects`,
     [tenant, threadId],
   );
   const row = rows[0];
@@ -101,13 +121,16 @@ async function hasUnfinishedRun(database: Database, tenant: string, threadId: st
   return rowCount === 1;
 }
 
-async function stepAt(database: Database, run: ClaimedRun): Promise<number | null> {
-  const { rows } = await database.query<{ step: number | null }>(
-    `SELECT (metadata ->> 'step')::int AS step FROM ${database.table('checkpoints')}
+async function stepsAtHead(
+  database: Database,
+  run: ClaimedRun,
+): Promise<Pick<ClaimedRun, 'head_step' | 'head_fork_steps'>> {
+  const { rows } = await database.query<{ step: number | null; fork_steps: number | null }>(
+    `SELECT ${STEP} AS step, ${FORK_STEPS} AS fork_steps FROM ${database.table('checkpoints')} c
      WHERE thread_id = $1 AND checkpoint_ns = '' AND checkpoint_id = $2`,
     [run.checkpoint_thread_id, run.head_checkpoint_id],
   );
-  return rows[0]?.step ?? null;
+  return { head_step: rows[0]?.step ?? null, head_fork_steps: rows[0]?.fork_steps ?? 0 };
 }
 
 /**
@@ -157,6 +180,8 @@ export type SegmentEnd = {
   asked?: AskedInterrupt[];
   /** Which other pending interrupts of the thread can no longer be answered. */
   supersede: 'others' | 'none';
+  /** The branch that the run began, and that the thread's later runs are on. */
+  branch?: { id: string; effects: EffectsMode } | undefined;
 };
 
 /**
@@ -198,7 +223,8 @@ export async function finishSegment(
        UPDATE ${database.table('threads')} AS t
        SET unfinished_runs = t.unfinished_runs - 1, updated_at = now(),
          status = CASE WHEN t.unfinished_runs > 1 THEN 'busy' WHEN $5 = 'interrupted' THEN 'interrupted'
-                       WHEN $5 = 'error' THEN 'error' ELSE 'idle' END
+                       WHEN $5 = 'error' THEN 'error' ELSE 'idle' END,
+         branch_id = coalesce($11, t.branch_id), branch_effects = coalesce($12, t.branch_effects)
        FROM r WHERE t.tenant_id = $1 AND t.thread_id = $2 RETURNING t.unfinished_runs
      )
      SELECT t.unfinished_runs AS unfinished, pg_notify('perdure_runs', $3::text) FROM t`,
@@ -213,6 +239,8 @@ export async function finishSegment(
       end.next ? JSON.stringify(end.next) : null,
       JSON.stringify(end.asked ?? []),
       end.supersede === 'others',
+      end.branch?.id ?? null,
+      end.branch?.effects ?? null,
     ],
   );
   if (rows[0]) return { more: rows[0].unfinished > 0 };

@@ -1,0 +1,84 @@
+import type pg from 'pg';
+import { InvalidInputError, UnknownCheckpointError } from '../contracts/errors.ts';
+import { checkpointThreadId } from '../contracts/ids.ts';
+import { forkRequest, type ForkRequest } from '../contracts/runs.ts';
+import type { Database } from '../postgres/database.ts';
+import { lockThread } from './locked-thread.ts';
+import { insertRun, type RecordedRun, type Waking } from './request-run.ts';
+
+/**
+ * Records a run that begins a new branch of the thread at one of its root checkpoints, queued behind the thread's
+ * other runs. What was there stays as it is.
+ * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | UnknownCheckpointError
+ */
+export async function requestFork(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  request: ForkRequest,
+): Promise<RecordedRun & Waking> {
+  const parsed = forkRequest.safeParse(request);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new InvalidInputError(`${issue?.path.join('.') || 'request'}: ${issue?.message ?? 'is invalid'}`);
+  }
+  const { checkpoint_id: checkpointId, values, as_node: asNode, effects, actor } = parsed.data;
+  if (asNode !== undefined && values === undefined)
+    throw new InvalidInputError(`as_node: names who changed the state, so values have to be given with it.`, {
+      as_node: asNode,
+    });
+  return database.transaction(async (client) => {
+    const thread = await lockThread(client, database, tenant, threadId);
+    const config = await configAt(client, database, tenant, threadId, checkpointId);
+    const run = await insertRun(client, database, {
+      tenant,
+      thread: threadId,
+      kind: 'fork',
+      actor: actor ?? 'user:unknown',
+      config,
+    });
+    await client.query(
+      `UPDATE ${database.table('runs')} SET fork_checkpoint_id = $3, fork_values = $4, fork_as_node = $5, effects = $6
+       WHERE tenant_id = $1 AND run_id = $2`,
+      [
+        tenant,
+        run,
+        checkpointId,
+        values === undefined ? null : JSON.stringify(values),
+        asNode ?? null,
+        effects ?? 'recorded',
+      ],
+    );
+    return {
+      run_id: run,
+      thread_id: threadId,
+      graph: thread.graph,
+      version: thread.version,
+      wakes: thread.unfinished_runs === 0,
+    };
+  });
+}
+
+/** The settings of the run that made the checkpoint: the branch goes on under them. */
+async function configAt(
+  client: pg.PoolClient,
+  database: Database,
+  tenant: string,
+  threadId: string,
+  checkpointId: string,
+): Promise<unknown> {
+  const { rows } = await client.query<{ ns: string; config: unknown }>(
+    `SELECT c.checkpoint_ns AS ns, r.config FROM ${database.table('checkpoints')} c
+     LEFT JOIN ${database.table('runs')} r ON r.tenant_id = $1 AND r.thread_id = $4 AND r.run_id::text = c.metadata ->> 'run_id'
+     WHERE c.thread_id = $2 AND c.checkpoint_id = $3 ORDER BY c.checkpoint_ns LIMIT 1`,
+    [tenant, checkpointThreadId(tenant, threadId), checkpointId, threadId],
+  );
+  const [row] = rows;
+  if (!row) throw new UnknownCheckpointError(threadId, checkpointId);
+  if (row.ns !== '')
+    throw new InvalidInputError(
+      `Checkpoint '${checkpointId}' is one of the subgraph ${row.ns}. Fork at a checkpoint of the whole graph: 'perdure history ${threadId}' lists them.`,
+      { thread_id: threadId, checkpoint_id: checkpointId, checkpoint_ns: row.ns },
+    );
+  return row.config ?? {};
+}
