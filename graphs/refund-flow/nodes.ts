@@ -104,6 +104,8 @@ export async function issueRefund({
         const found = await paymentsAt(url, fetch).findRefund(operationId);
         return found === undefined ? { happened: false } : { happened: true, result: found };
       },
+      // For `perdure fork --effects dry`.
+      simulate: ({ amount, currency }: Money) => ({ id: 'simulated', amount, currency }),
     },
     (call) => paymentsAt(url, call.fetch).refund(request),
   );
@@ -131,7 +133,7 @@ export async function writeToCustomer({
   const reply = writeReply(ticket, claim, decision, status);
   const mail = { ticket_id: ticket.id, to: ticket.customer.email, text: reply };
   const url = await paymentsAddress();
-  await operation('send_reply', { kind: 'idempotent', args: mail }, (call) =>
+  await operation('send_reply', { kind: 'idempotent', args: mail, simulate: () => 'not sent' }, (call) =>
     paymentsAt(url, call.fetch).send(mail),
   );
   return {

@@ -1,9 +1,11 @@
-import { Argument, Command, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, Option } from 'commander';
 import type { OperationsOptions } from './operation-commands.ts';
 import type { ResolveOptions } from './resolve-command.ts';
 import type { ResumeOptions } from './resume-command.ts';
 import type { RunOptions } from './run-command.ts';
 import type { ThreadsOptions } from './thread-commands.ts';
+import { addTimeTravelCommands } from './time-travel-program.ts';
+import { addCommon, examples, limit, noWorker, type Start } from './program-parts.ts';
 import { perform, type CommonOptions, type Host, type Work } from './session.ts';
 
 // Commands import their work when they are called, so that --help costs no more than this file.
@@ -31,11 +33,10 @@ export function createProgram(host: Host, version: string): Program {
   addServerCommands(program, start);
   addRunCommands(program, start);
   addThreadCommands(program, start);
+  addTimeTravelCommands(program, start);
   addOperationCommands(program, start);
   return { command: program, status: () => status };
 }
-
-type Start = (command: Command, work: Work) => Promise<void>;
 
 const OVERVIEW = `
 Examples:
@@ -48,34 +49,12 @@ Examples:
 Which project: the nearest langgraph.json from here upward, or --project. Its data lies beside it in .perdure
 (PERDURE_HOME moves it). DATABASE_URL and TEMPORAL_ADDRESS point to servers of your own.
 
-What starts what: up, run and resume start servers and a worker where they don't run; cancel, migrate and
-operations resolve start servers (the last a worker too). threads, thread, approvals, history, operations and
+What starts what: up, run, resume and fork start servers and a worker where they don't run; cancel, migrate and
+operations resolve start servers (the last a worker too). threads, thread, approvals, history, diff, operations and
 doctor only look: where nothing runs they say so.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 waiting for a person.`;
 
-function addCommon(command: Command): Command {
-  return command
-    .option('--json', 'print one JSON document on stdout, and nothing else there')
-    .option('--project <path>', 'the langgraph.json, or its folder (default: the nearest from here upward)');
-}
-
-function examples(...lines: string[]): string {
-  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`;
-}
-
-function wholeNumber(max: number) {
-  return (text: string) => {
-    const value = Number(text);
-    if (!/^\d+$/.test(text) || value < 1 || value > max)
-      throw new InvalidArgumentError(`It must be a whole number from 1 to ${max}.`);
-    return value;
-  };
-}
-
-const limit = (what: string, standard: number) =>
-  new Option('--limit <n>', `${what} at most`).argParser(wholeNumber(10_000)).default(standard);
-const noWorker = () => new Option('--no-worker', 'start no worker here');
 const showSecrets = () => new Option('--show-secrets', 'show passwords');
 
 function addServerCommands(program: Command, start: Start): void {
@@ -225,17 +204,6 @@ function addThreadCommands(program: Command, start: Start): void {
     .action(async (options: { thread?: string; limit: number }, command: Command) =>
       start(command, async (session) =>
         (await import('./thread-commands.ts')).showApprovals(session, options),
-      ),
-    );
-  addCommon(program.command('history'))
-    .summary('list the checkpoints of a thread')
-    .description('Lists the checkpoints of a thread, the newest first.')
-    .argument('<thread>')
-    .addOption(limit('checkpoints', 50))
-    .addHelpText('after', examples('perdure history mira', 'perdure history mira --limit 5 --json'))
-    .action(async (thread: string, options: { limit: number }, command: Command) =>
-      start(command, async (session) =>
-        (await import('./thread-commands.ts')).showHistory(session, thread, options),
       ),
     );
 }

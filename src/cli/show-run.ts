@@ -1,4 +1,5 @@
 import type { ErrorRecord } from '../contracts/json.ts';
+import { NEW_EFFECT_QUESTION_PREFIX } from '../contracts/operations.ts';
 import type { RunResult, RunStatus } from '../contracts/runs.ts';
 import type { RecordedRun } from '../threads/request-run.ts';
 import { EXIT } from './exit-status.ts';
@@ -42,7 +43,7 @@ function questions(session: Session, { thread_id, interrupts = [], next = [] }: 
   return interrupts
     .map(({ id, node, value, kind }) =>
       [
-        kind === 'operation' ? `${node} does not know whether its effect happened:` : `${node} asks:`,
+        `${node} ${kind === 'operation' ? operationAsks(id) : 'asks'}:`,
         indented(plain(typeof value === 'string' ? value : JSON.stringify(value, null, 2))),
         `Answer: ${resumeLine(session, thread_id, id, kind)}`,
         ...(kind === 'operation'
@@ -51,6 +52,12 @@ function questions(session: Session, { thread_id, interrupts = [], next = [] }: 
       ].join('\n'),
     )
     .join('\n\n');
+}
+
+function operationAsks(id: string): string {
+  return id.startsWith(NEW_EFFECT_QUESTION_PREFIX)
+    ? 'would have a new effect, and asks'
+    : 'does not know whether its effect happened';
 }
 
 /** The command that answers, ready to be pasted; the answer itself is the reader's. */

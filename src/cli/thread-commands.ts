@@ -1,4 +1,3 @@
-import { readHistory } from '../client/history.ts';
 import { checkThreadId } from './thread-id.ts';
 import { EXIT } from './exit-status.ts';
 import { plain } from './output.ts';
@@ -110,31 +109,5 @@ export async function showApprovals(
     const [first] = interrupts;
     return first ? `${list}\n\nAnswer: ${resumeLine(session, first.thread_id, first.id, first.kind)}` : list;
   });
-  return EXIT.done;
-}
-
-export async function showHistory(
-  session: Session,
-  threadId: string,
-  { limit }: { limit: number },
-): Promise<number> {
-  checkThreadId(threadId);
-  const checkpoints = await withDatabase(session, (database, tenant) =>
-    readHistory(database, tenant, threadId, limit),
-  );
-  session.output.result({ thread_id: threadId, checkpoints }, () =>
-    table(
-      ['STEP', 'CHECKPOINT', 'MADE', 'SOURCE', 'VERSION', 'NEXT'],
-      checkpoints.map((entry) => [
-        entry.superstep,
-        entry.checkpoint_id,
-        time(entry.created_at),
-        entry.source,
-        entry.graph_version,
-        entry.pending_tasks.join(', '),
-      ]),
-      'no checkpoints yet',
-    ),
-  );
   return EXIT.done;
 }

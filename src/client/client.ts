@@ -12,7 +12,6 @@ import {
 import {
   UNFINISHED,
   type EffectsMode,
-  type ForkRequest,
   type InterruptView,
   type RunRequest,
   type RunResult,
@@ -42,6 +41,7 @@ import {
   type ThreadFilter,
 } from '../threads/views.ts';
 import { markSignalled } from '../threads/wake-list.ts';
+import { diffCheckpoints, type CheckpointDiff } from './diff.ts';
 import { readHistory, type HistoryEntry } from './history.ts';
 import { outputAt } from './output.ts';
 import { RunWaiter } from './run-waiter.ts';
@@ -287,6 +287,11 @@ export class PerdureClient {
   /** Checkpoints of the thread's root namespace, newest first. @throws UnknownThreadError */
   history(threadId: string, limit = 50): Promise<HistoryEntry[]> {
     return readHistory(this.database, this.tenant, threadId, limit);
+  }
+
+  /** What differs between the values of two of the thread's checkpoints. @throws UnknownThreadError | UnknownCheckpointError */
+  diff(threadId: string, a: string, b: string): Promise<CheckpointDiff> {
+    return diffCheckpoints(this.database, this.tenant, threadId, a, b);
   }
 
   /** @throws UnknownOperationError */

@@ -1,5 +1,6 @@
 export { connect, PerdureClient, type ConnectOptions, type ForkOptions } from './client.ts';
 export type { TemporalServer } from '../config/config.ts';
+export type { CheckpointDiff, ValueChange } from './diff.ts';
 export type { HistoryEntry } from './history.ts';
 export type {
   RunRequest,

@@ -1,4 +1,5 @@
-import { UnknownRunError, UnknownThreadError } from '../contracts/errors.ts';
+import { UnknownCheckpointError, UnknownRunError, UnknownThreadError } from '../contracts/errors.ts';
+import { checkpointThreadId } from '../contracts/ids.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import type { InterruptView, RunView, ThreadView } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
@@ -104,4 +105,27 @@ export async function listInterrupts(
     [tenant, filter.thread_id ?? null, filter.run_id ?? null, filter.status ?? null, filter.limit],
   );
   return rows;
+}
+
+/** The thread's newest root checkpoint; null on one that has none. */
+export async function readHead(database: Database, tenant: string, threadId: string): Promise<string | null> {
+  const { rows } = await database.query<{ head: string | null }>(
+    `SELECT head_checkpoint_id AS head FROM ${database.table('threads')} WHERE tenant_id = $1 AND thread_id = $2`,
+    [tenant, threadId],
+  );
+  return rows[0]?.head ?? null;
+}
+
+/** @throws UnknownCheckpointError unless it is one of the thread's checkpoints. */
+export async function requireCheckpoint(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  checkpointId: string,
+): Promise<void> {
+  const { rowCount } = await database.query(
+    `SELECT FROM ${database.table('checkpoints')} WHERE thread_id = $1 AND checkpoint_id = $2`,
+    [checkpointThreadId(tenant, threadId), checkpointId],
+  );
+  if (rowCount === 0) throw new UnknownCheckpointError(threadId, checkpointId);
 }

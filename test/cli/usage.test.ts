@@ -36,6 +36,8 @@ describe('help', () => {
     'approvals',
     'resume',
     'history',
+    'diff',
+    'fork',
     'operations',
     'operations resolve',
     'cancel',

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { inject } from 'vitest';
 import type { JsonValue } from '../../src/contracts/json.ts';
-import type { RunResult } from '../../src/contracts/runs.ts';
+import type { ForkRequest, RunResult } from '../../src/contracts/runs.ts';
 import { PerdureSaver } from '../../src/checkpoint/saver.ts';
 import { checkpointThreadId } from '../../src/contracts/ids.ts';
 import { asCompiledGraph, defineGraph } from '../../src/graph/define-graph.ts';
 import { resolveOperation } from '../../src/operations/ledger-views.ts';
 import type { Fault } from '../../src/telemetry/fault-points.ts';
 import { answerInterrupt } from '../../src/threads/answer.ts';
+import { requestFork } from '../../src/threads/request-fork.ts';
 import { requestRun } from '../../src/threads/request-run.ts';
 import { openInstallation } from '../support/installation.ts';
 import type { AttemptOrder } from './attempt-child.ts';
@@ -35,6 +36,8 @@ export type Answers = { own: JsonValue; result: JsonValue };
 /** Threads that are advanced attempt by attempt, in this process or in one that is killed, without a Temporal. */
 export type Attempts = {
   begin(graph: GraphName, input: JsonValue): Promise<string>;
+  /** Begins a new branch before the superstep. */
+  fork(threadId: string, superstep: number, request: Omit<ForkRequest, 'checkpoint_id'>): Promise<void>;
   /** An attempt in a process of its own. @throws Error when it was not killed at the point. */
   killed(graph: GraphName, threadId: string, point: string): Promise<void>;
   /** Attempts in this process until the thread's runs have ended; gives the last one. */
@@ -61,6 +64,11 @@ export async function openAttempts(): Promise<Attempts> {
     async begin(graph, input) {
       const run = await requestRun(database, 'default', { graph, input, thread_id: randomUUID() });
       return run.thread_id;
+    },
+    async fork(threadId, superstep, request) {
+      const found = (await client.history(threadId, 100)).find((entry) => entry.superstep === superstep - 1);
+      const checkpoint_id = found?.checkpoint_id ?? '';
+      await requestFork(database, 'default', threadId, { ...request, checkpoint_id });
     },
     async killed(graph, threadId, point) {
       const order: AttemptOrder = {

@@ -173,6 +173,15 @@ describe('a fork', () => {
     await expect(at.client.fork('nobody', { checkpointId: 'x' })).rejects.toMatchObject({
       code: 'THREAD_UNKNOWN',
     });
+    const nested = await at.client.run({ graph: 'nested', input: { v: 'refused' } });
+    const { rows } = await at.database.query<{ checkpoint_id: string }>(
+      `SELECT checkpoint_id FROM ${at.database.table('checkpoints')}
+       WHERE thread_id LIKE '%' || $1 AND checkpoint_ns <> '' LIMIT 1`,
+      [nested.thread_id],
+    );
+    await expect(
+      at.client.fork(nested.thread_id, { checkpointId: rows[0]?.checkpoint_id ?? '' }),
+    ).rejects.toMatchObject({ code: 'INPUT_INVALID', message: expect.stringContaining('subgraph') });
     const checkpointId = await before(thread_id, 'b');
     await expect(at.client.fork(thread_id, { checkpointId, asNode: 'a' })).rejects.toMatchObject({
       code: 'INPUT_INVALID',
@@ -181,6 +190,34 @@ describe('a fork', () => {
     const failed = await fork(thread_id, { checkpointId, values: { v: '2' }, asNode: 'nobody' });
     expect(failed).toMatchObject({ status: 'error', error: { message: expect.stringContaining('nobody') } });
     expect(await at.client.history(thread_id)).toEqual(history);
+  });
+});
+
+test('diff shows, channel by channel, what differs between two checkpoints', async () => {
+  const first = await at.client.run({ graph: 'plain', input: { v: '1' } });
+  const [end] = await at.client.history(first.thread_id);
+  const checkpointId = await before(first.thread_id, 'b');
+  await fork(first.thread_id, { checkpointId, values: { v: 'ed', amount: 3 } });
+  const [a, b] = [
+    end?.checkpoint_id ?? '',
+    (await at.client.history(first.thread_id))[0]?.checkpoint_id ?? '',
+  ];
+  const diff = await at.client.diff(first.thread_id, a, b);
+  expect({ ...diff, changes: new Set(diff.changes) }).toEqual({
+    a,
+    b,
+    changes: new Set([
+      { path: ['v'], before: '1', after: 'ed' },
+      { path: ['log', 1], before: 'b1', after: 'bed' },
+      { path: ['amount'], after: 3 },
+    ]),
+  });
+  expect((await at.client.diff(first.thread_id, a, a)).changes).toEqual([]);
+  expect((await at.client.diff(first.thread_id, a, checkpointId)).changes).toEqual([
+    { path: ['log', 1], before: 'b1' },
+  ]);
+  await expect(at.client.diff(first.thread_id, a, 'nowhere')).rejects.toMatchObject({
+    code: 'CHECKPOINT_UNKNOWN',
   });
 });
 
@@ -265,7 +302,7 @@ describe('effects', () => {
     const thread = await approved('refund', 'instead');
     const held = await fork(thread, { checkpointId: await before(thread, 'pay'), values: { amount: 7 } });
     const { operation: shown } = await at.client.resolveOperation(
-      (held.interrupts?.[0]?.value as { operation_id: string }).operation_id,
+      (held.interrupts?.[0]?.value as { operation_id: string } | undefined)?.operation_id ?? '',
       { happened: 'paid by hand' },
       'user:noor',
     );

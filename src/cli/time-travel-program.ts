@@ -1,0 +1,69 @@
+import { Option, type Command } from 'commander';
+import { EFFECTS_MODES } from '../contracts/runs.ts';
+import type { ForkCommandOptions } from './fork-command.ts';
+import { addCommon, examples, limit, noWorker, type Start } from './program-parts.ts';
+
+/** The commands that look back, and go on from there. */
+export function addTimeTravelCommands(program: Command, start: Start): void {
+  addCommon(program.command('history'))
+    .summary('list the checkpoints of a thread')
+    .description('Lists the checkpoints of a thread, the newest first, with its forks as a tree.')
+    .argument('<thread>')
+    .addOption(limit('checkpoints', 50))
+    .addHelpText('after', examples('perdure history mira', 'perdure history mira --limit 5 --json'))
+    .action(async (thread: string, options: { limit: number }, command: Command) =>
+      start(command, async (session) =>
+        (await import('./history-command.ts')).showHistory(session, thread, options),
+      ),
+    );
+  addCommon(program.command('diff'))
+    .summary('compare two checkpoints of a thread')
+    .description(
+      'Shows what differs between the values of two checkpoints: what is only in B is added, what is only in A removed.',
+    )
+    .argument('<thread>')
+    .argument('<a>', "a checkpoint's id, as history shows it")
+    .argument('<b>', 'another')
+    .addHelpText(
+      'after',
+      examples(
+        'perdure diff mira 1f0c8a52-3c1e-6d30-8001-7a1b2c3d4e5f 1f0c8a52-3f77-6e10-8002-5e6f7a8b9c0d',
+        'perdure diff mira A B --json',
+      ),
+    )
+    .action(async (thread: string, a: string, b: string, _: unknown, command: Command) =>
+      start(command, async (session) =>
+        (await import('./history-command.ts')).showDiff(session, thread, a, b),
+      ),
+    );
+  addCommon(program.command('fork'))
+    .summary('go on from an older checkpoint')
+    .description(
+      'Begins a new branch of a thread at one of its checkpoints, goes on from there and waits for the end. The branch that was there stays as it is; answers given in it are asked for again.',
+    )
+    .argument('<thread>')
+    .requiredOption('--at <checkpoint>', 'where the branch begins, as history shows it')
+    .option(
+      '--set <values>',
+      'change the state first: JSON text of what a node would return, a file, or - for stdin',
+    )
+    .option('--as-node <node>', 'the node that the change is attributed to (default: the one that ran last)')
+    .addOption(
+      new Option('--effects <mode>', 'what may happen outside (default: recorded)').choices(EFFECTS_MODES),
+    )
+    .option('--detach', 'return as soon as the fork is recorded')
+    .addOption(noWorker())
+    .addHelpText(
+      'after',
+      `${examples(
+        'perdure fork mira --at 1f0c8a52-3c1e-6d30-8001-7a1b2c3d4e5f',
+        `perdure fork mira --at CHECKPOINT --set '{"amount":200}'`,
+        `perdure fork mira --at CHECKPOINT --set '{"draft":"Dear Mira"}' --as-node write --effects dry`,
+      )}\n\nEffects: recorded takes results that are on record, and asks before a new effect; live runs new effects;\ndry lets nothing happen and takes what tools give as their simulation.\nExit status: as of run.`,
+    )
+    .action(async (thread: string, options: ForkCommandOptions, command: Command) =>
+      start(command, async (session) =>
+        (await import('./fork-command.ts')).forkThread(session, thread, options),
+      ),
+    );
+}
