@@ -37,7 +37,7 @@ export async function diffCheckpoints(
     });
     if (!tuple) throw new UnknownCheckpointError(threadId, checkpointId);
     const channels = Object.entries(tuple.checkpoint.channel_values)
-      .filter(([channel]) => !isInternal(channel))
+      .filter(([channel, value]) => !isInternal(channel) && !isDeltaSnapshot(value))
       .sort(([one], [other]) => (one < other ? -1 : 1));
     return jsonView(Object.fromEntries(channels));
   };
@@ -47,6 +47,13 @@ export async function diffCheckpoints(
 /** Channels by which LangGraph plans. */
 function isInternal(channel: string): boolean {
   return channel.startsWith('__') || channel.startsWith('branch:to:') || channel.startsWith('join:');
+}
+
+/** A DeltaChannel is stored whole only now and then; what it holds in between only its graph can tell. */
+function isDeltaSnapshot(value: unknown): boolean {
+  return (
+    typeof value === 'object' && value !== null && 'lg_name' in value && value.lg_name === 'DeltaSnapshot'
+  );
 }
 
 /** Objects by key, arrays by index; anything else as a whole. */
