@@ -150,6 +150,7 @@ CREATE TABLE runs (
   fork_values json,
   fork_as_node text,
   effects text DEFAULT 'recorded'::text NOT NULL,
+  output json,
   PRIMARY KEY (tenant_id, run_id),
   FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
   CHECK (effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),

@@ -214,7 +214,8 @@ export class PerdureClient {
     const row = await readRun(this.database, this.tenant, runId);
     const { thread_id, run_id, graph, version, status } = row;
     const result: RunResult = { thread_id, run_id, graph, version, status };
-    if (status === 'success' && row.checkpoint_id !== null)
+    if (status === 'success' && row.output !== null) result.values = row.output;
+    else if (status === 'success' && row.checkpoint_id !== null)
       result.values = await outputAt(
         this.#saver,
         row.checkpoint_thread_id,

@@ -10,6 +10,7 @@ import type { Database } from '../postgres/database.ts';
 import { faultPoint, faultsArmed } from '../telemetry/fault-points.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
 import { askedInterrupts } from './asked-interrupts.ts';
+import { deltaOutput } from './delta-output.ts';
 import { beginBranch, branchOf, forkPoint, forkSteps, hasMoved } from './fork.ts';
 import { nodeFaults } from './node-faults.ts';
 import { nextNodesOf } from './next-nodes.ts';
@@ -159,7 +160,7 @@ class Segment {
         (await withRunContext(this.#context(saver, notCounted), () => this.#stream(graph, saver)));
       if (this.#broken) throw this.#broken;
       if (!interrupted && this.#overLimit()) throw recursionError(this.#run);
-      if (!interrupted) return { status: 'success', supersede: 'others' };
+      if (!interrupted) return await this.#succeeded(graph, saver);
       const { asked, next, unasked } = await askedInterrupts(
         this.#own(graph, saver),
         saver,
@@ -167,7 +168,7 @@ class Segment {
         saver.head ?? '',
       );
       // A stop after the last node leaves nothing to go on with.
-      if (next.length === 0) return { status: 'success', supersede: 'others' };
+      if (next.length === 0) return await this.#succeeded(graph, saver);
       // Beside a task that asks, the drain stopped a subgraph: its work is not done.
       if (this.#drain.drainRequested && asked.length > 0 && unasked) return 'handed_over';
       return { status: 'interrupted', supersede: 'others', asked, next };
@@ -184,6 +185,11 @@ class Segment {
   async #stoppedBefore(graph: LoadedGraph, saver: BoundSaver): Promise<boolean> {
     const { attempts, checkpoint_thread_id: threadId, config } = this.#run;
     return attempts > 1 && hasMoved(this.#run) && stopsAtHead(graph.graph, saver, threadId, config);
+  }
+
+  async #succeeded(graph: LoadedGraph, saver: BoundSaver): Promise<Ended> {
+    const output = await deltaOutput(graph.graph, saver, this.#run.checkpoint_thread_id);
+    return { status: 'success', supersede: 'others', output };
   }
 
   /** The user's graph with this attempt's saver in place of its own; the original is not touched. */

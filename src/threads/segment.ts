@@ -177,6 +177,8 @@ export type SegmentEnd = {
   error?: ErrorRecord;
   /** Nodes that come next; for `interrupted`. */
   next?: string[];
+  /** Only where it can't be read from the checkpoint. */
+  output?: JsonValue | undefined;
   asked?: AskedInterrupt[];
   /** Which other pending interrupts of the thread can no longer be answered. */
   supersede: 'others' | 'none';
@@ -202,7 +204,7 @@ export async function finishSegment(
        WHERE tenant_id = $1 AND thread_id = $2 AND fence = $4 AND deleted_at IS NULL FOR UPDATE
      ), r AS (
        UPDATE ${database.table('runs')} AS r
-       SET status = $5, error = $6, checkpoint_id = $7, next = $8, finished_at = now()
+       SET status = $5, error = $6, checkpoint_id = $7, next = $8, output = $13, finished_at = now()
        FROM held WHERE r.tenant_id = $1 AND r.run_id = $3 AND r.status = 'running' RETURNING r.run_id
      ), asked AS (
        SELECT * FROM json_to_recordset($9::json) AS a(interrupt_id text, kind text, node text, checkpoint_id text,
@@ -241,6 +243,7 @@ export async function finishSegment(
       end.supersede === 'others',
       end.branch?.id ?? null,
       end.branch?.effects ?? null,
+      end.output === undefined ? null : JSON.stringify(end.output),
     ],
   );
   if (rows[0]) return { more: rows[0].unfinished > 0 };

@@ -17,6 +17,8 @@ const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, va
 export type RunRow = RunView & {
   checkpoint_id: string | null;
   next: string[] | null;
+  /** Where it can't be read from the checkpoint. */
+  output: JsonValue;
   checkpoint_thread_id: string;
   output_channels: JsonValue;
 };
@@ -24,7 +26,7 @@ export type RunRow = RunView & {
 /** @throws UnknownRunError */
 export async function readRun(database: Database, tenant: string, runId: string): Promise<RunRow> {
   const { rows } = await database.query<RunRow>(
-    `SELECT ${RUN_COLUMNS}, r.checkpoint_id, r.next, t.checkpoint_thread_id, g.output_channels
+    `SELECT ${RUN_COLUMNS}, r.checkpoint_id, r.next, r.output, t.checkpoint_thread_id, g.output_channels
      FROM ${database.table('runs')} r
      JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
      LEFT JOIN ${database.table('graph_versions')} g USING (tenant_id, graph, version)

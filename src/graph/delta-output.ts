@@ -1,0 +1,23 @@
+import type { BoundSaver } from '../checkpoint/saver.ts';
+import type { JsonValue } from '../contracts/json.ts';
+import { partsOf, type CompiledGraph } from './define-graph.ts';
+import { jsonView } from './json-view.ts';
+
+/**
+ * The output of a run that has just succeeded, where some of it lies in a DeltaChannel: no reader of the checkpoint
+ * alone could put that together. Undefined for every other graph.
+ */
+export async function deltaOutput(
+  graph: CompiledGraph,
+  saver: BoundSaver,
+  checkpointThreadId: string,
+): Promise<JsonValue | undefined> {
+  const { channels } = partsOf(graph);
+  const names = [graph.outputChannels as string | string[]].flat();
+  if (!names.some((name) => channels[name]?.lc_graph_name === 'DeltaChannel')) return undefined;
+  const own: CompiledGraph = graph.withConfig({});
+  own.checkpointer = saver;
+  const { values } = await own.getState({ configurable: { thread_id: checkpointThreadId } });
+  const all = values as Record<string, unknown>;
+  return jsonView(Object.fromEntries(names.filter((name) => name in all).map((name) => [name, all[name]])));
+}
