@@ -17,7 +17,7 @@ export async function deltaOutput(
   if (!names.some((name) => channels[name]?.lc_graph_name === 'DeltaChannel')) return undefined;
   const own: CompiledGraph = graph.withConfig({});
   own.checkpointer = saver;
-  const { values } = await own.getState({ configurable: { thread_id: checkpointThreadId } });
-  const all = values as Record<string, unknown>;
+  const state = await own.getState({ configurable: { thread_id: checkpointThreadId } });
+  const all: Record<string, unknown> = state.values;
   return jsonView(Object.fromEntries(names.filter((name) => name in all).map((name) => [name, all[name]])));
 }
