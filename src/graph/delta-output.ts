@@ -18,6 +18,6 @@ export async function deltaOutput(
   const own: CompiledGraph = graph.withConfig({});
   own.checkpointer = saver;
   const state = await own.getState({ configurable: { thread_id: checkpointThreadId } });
-  const all: Record<string, unknown> = state.values;
-  return jsonView(Object.fromEntries(names.filter((name) => name in all).map((name) => [name, all[name]])));
+  const wanted = Object.entries<unknown>(state.values as object).filter(([name]) => names.includes(name));
+  return jsonView(Object.fromEntries(wanted));
 }
