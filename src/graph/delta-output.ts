@@ -18,6 +18,8 @@ export async function deltaOutput(
   const own: CompiledGraph = graph.withConfig({});
   own.checkpointer = saver;
   const state = await own.getState({ configurable: { thread_id: checkpointThreadId } });
-  const wanted = Object.entries<unknown>(state.values as object).filter(([name]) => names.includes(name));
+  const wanted = Object.entries(state.values as Record<string, unknown>).filter(([name]) =>
+    names.includes(name),
+  );
   return jsonView(Object.fromEntries(wanted));
 }
