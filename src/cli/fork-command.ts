@@ -28,7 +28,7 @@ export async function forkThread(
   const settings = await session.settings();
   const progress = await session.output.progress();
   // Late, since they bring the clients of both servers along: a slip is told without them.
-  const [{ servedBy, withRuntime }, { waitAndShow }] = await Promise.all([
+  const [{ servedBy, withRuntime }, { stopOnInterrupt, waitAndShow }] = await Promise.all([
     import('./runtime.ts'),
     import('./wait-for-run.ts'),
   ]);
@@ -38,6 +38,7 @@ export async function forkThread(
     // A slip in the id is told before a worker is started for it.
     await requireCheckpoint(client.database, client.tenant, threadId, request.checkpointId);
     const serving: Serving = options.worker ? await servedBy(runtime, thread) : { started: 'nobody' };
+    const stopped = stopOnInterrupt();
     const run = await client.fork(threadId, { ...request, actor: settings.config.actor });
     if (options.detach === true) return showRun(session, asPending(run));
     if (options.worker && serving.started === 'nobody') {
@@ -46,7 +47,7 @@ export async function forkThread(
       );
       return showRun(session, asPending(run));
     }
-    return waitAndShow(session, runtime, run, serving, progress);
+    return waitAndShow(session, runtime, run, serving, progress, stopped);
   });
 }
 

@@ -23,7 +23,7 @@ export async function resumeThread(
   const settings = await session.settings();
   const progress = await session.output.progress();
   // Late, since they bring the clients of both servers along: a slip is told without them.
-  const [{ servedBy, withRuntime }, { waitAndShow }] = await Promise.all([
+  const [{ servedBy, withRuntime }, { stopOnInterrupt, waitAndShow }] = await Promise.all([
     import('./runtime.ts'),
     import('./wait-for-run.ts'),
   ]);
@@ -31,6 +31,7 @@ export async function resumeThread(
     const thread = await runtime.client.thread(threadId);
     await requireQuestion(runtime, threadId, options.interrupt);
     const serving: Serving = options.worker ? await servedBy(runtime, thread) : { started: 'nobody' };
+    const stopped = stopOnInterrupt();
     const run = await answer(runtime, threadId, value, options);
     if (options.detach === true) return showRun(session, asPending(run));
     if (options.worker && serving.started === 'nobody') {
@@ -39,7 +40,7 @@ export async function resumeThread(
       );
       return showRun(session, asPending(run));
     }
-    return waitAndShow(session, runtime, run, serving, progress);
+    return waitAndShow(session, runtime, run, serving, progress, stopped);
   });
 }
 

@@ -33,7 +33,7 @@ export async function runGraph(session: Session, graph: string, options: RunOpti
   if (loaded && request.thread_id === undefined && (request.version ?? loaded.version) === loaded.version)
     await checkInput(loaded, request.input);
   // Late, since they bring the clients of both servers along: a slip is told without them.
-  const [{ withRuntime }, { waitAndShow }] = await Promise.all([
+  const [{ withRuntime }, { stopOnInterrupt, waitAndShow }] = await Promise.all([
     import('./runtime.ts'),
     import('./wait-for-run.ts'),
   ]);
@@ -51,13 +51,14 @@ export async function runGraph(session: Session, graph: string, options: RunOpti
       const serving: Serving = refused
         ? { started: 'nobody' }
         : await prepare(runtime, graph, version, loaded, options);
+      const stopped = stopOnInterrupt();
       const run = await runtime.client.startRun({
         ...request,
         ...(version === undefined ? {} : { version }),
         actor: settings.config.actor,
       });
       if (options.detach === true) return showRun(session, asPending(run));
-      return waitAndShow(session, runtime, run, serving, progress);
+      return waitAndShow(session, runtime, run, serving, progress, stopped);
     },
     read,
   );

@@ -12,6 +12,13 @@ const LOOK_MS = 1_000;
 /** A worker that ends by itself is replaced this often, then its graph is to blame. */
 const MAX_REPLACED = 3;
 
+/** Aborted by Ctrl-C. Asked for before the run is recorded, so that there is no moment in which it is not heeded. */
+export function stopOnInterrupt(): AbortSignal {
+  const stopped = new AbortController();
+  process.once('SIGINT', () => stopped.abort());
+  return stopped.signal;
+}
+
 /**
  * Waits for the run's end and shows it. Ctrl-C ends the waiting, not the run; a worker of ours that dies meanwhile
  * is replaced.
@@ -23,23 +30,20 @@ export async function waitAndShow(
   run: RecordedRun,
   serving: Serving,
   progress: Progress,
+  stopped: AbortSignal,
 ): Promise<number> {
-  const stopped = new AbortController();
-  const onSignal = () => stopped.abort();
-  process.once('SIGINT', onSignal);
   progress(`${run.graph}@${run.version} runs on thread ${run.thread_id}`);
   const watch = watchWorker(runtime, run, serving, progress);
   try {
-    return showRun(session, await runtime.client.waitForRun(run.run_id, stopped.signal));
+    return showRun(session, await runtime.client.waitForRun(run.run_id, stopped));
   } catch (error) {
     const follow = session.commandLine('thread', run.thread_id);
-    if (!stopped.signal.aborted) throw stillRecorded(error, run, follow);
+    if (!stopped.aborted) throw stillRecorded(error, run, follow);
     session.output.note(`The run goes on. Follow it: ${follow}`);
     if (session.output.json)
       session.output.result(await runtime.client.readRun(run.run_id).catch(() => asPending(run)), () => '');
     return EXIT.stopped;
   } finally {
-    process.off('SIGINT', onSignal);
     watch.stop();
   }
 }
