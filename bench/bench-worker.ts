@@ -14,7 +14,7 @@ export async function startBenchWorker(
 ): Promise<BenchWorker> {
   const main = fileURLToPath(new URL('../dist/workers/main.js', import.meta.url));
   const project = fileURLToPath(new URL('./graphs/langgraph.json', import.meta.url));
-  const child = spawn(process.execPath, ['--expose-gc', main, '--project', project], {
+  const child = spawn(process.execPath, [main, '--project', project], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       ...process.env,

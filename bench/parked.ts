@@ -11,8 +11,8 @@ const AT_ONCE = 50;
 const WAKES = 50;
 
 /**
- * Memory of a worker while threads wait for a person, beside the same worker before any came: each figure is the
- * resident set after a forced garbage collection. And how soon a waiting thread goes on.
+ * Memory of a worker while threads wait for a person, beside the same worker before they came: the resident set as
+ * the system counts it, no garbage collection forced. And how soon a waiting thread goes on.
  */
 export async function run(servers: BenchServers, progress: (line: string) => void): Promise<BenchReport> {
   const schema = `bench_${randomUUID().slice(0, 8)}`;
