@@ -6,6 +6,9 @@ import type { BenchServers } from './bench-servers.ts';
 
 export type BenchWorker = { pid: number; process: ChildProcess; stop(): Promise<void> };
 
+/** Makes a worker collect its garbage when it is sent SIGUSR2. */
+const COLLECT = 'data:text/javascript,process.on("SIGUSR2",()=>{gc();gc();})';
+
 /** Starts a built worker process for bench/graphs/langgraph.json and waits until it is ready. */
 export async function startBenchWorker(
   servers: BenchServers,
@@ -14,7 +17,7 @@ export async function startBenchWorker(
 ): Promise<BenchWorker> {
   const main = fileURLToPath(new URL('../dist/workers/main.js', import.meta.url));
   const project = fileURLToPath(new URL('./graphs/langgraph.json', import.meta.url));
-  const child = spawn(process.execPath, [main, '--project', project], {
+  const child = spawn(process.execPath, ['--expose-gc', '--import', COLLECT, main, '--project', project], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       ...process.env,

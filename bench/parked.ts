@@ -11,8 +11,8 @@ const AT_ONCE = 50;
 const WAKES = 50;
 
 /**
- * Memory of a worker while threads wait for a person, beside the same worker before they came: the resident set as
- * the system counts it, no garbage collection forced. And how soon a waiting thread goes on.
+ * Memory of a worker while threads wait for a person, beside the same worker before they came: the resident set after a
+ * forced garbage collection. And how soon a waiting thread goes on.
  */
 export async function run(servers: BenchServers, progress: (line: string) => void): Promise<BenchReport> {
   const schema = `bench_${randomUUID().slice(0, 8)}`;
@@ -26,9 +26,10 @@ export async function run(servers: BenchServers, progress: (line: string) => voi
   try {
     // The first threads bring code and caches into memory that any worker has.
     await park(client, 400, () => undefined);
+    await settle(worker);
     const before = residentMegabytes(worker);
     const threads = await park(client, THREADS, progress);
-    await quiet();
+    await settle(worker);
     const after = residentMegabytes(worker);
     const wakes: number[] = [];
     for (const thread of threads.slice(0, WAKES)) {
@@ -77,8 +78,9 @@ async function park(
   return threads;
 }
 
-/** Gives the worker time to evict workflows and to collect. */
-function quiet(): Promise<void> {
+/** Has the worker collect its garbage, and gives it time to evict workflows and to return memory. */
+function settle(worker: BenchWorker): Promise<void> {
+  worker.process.kill('SIGUSR2');
   return new Promise((resolve) => {
     setTimeout(resolve, 5_000);
   });
