@@ -5,5 +5,5 @@ export { operation, type OperationOptions } from './operations/operation.ts';
 export { currentOperation } from './operations/current-operation.ts';
 export { operationFetch } from './operations/operation-fetch.ts';
 export { NotExecutedError } from './operations/proof.ts';
-export { isPerdureError, PerdureError } from './contracts/errors.ts';
+export { isPerdureError, NonRetryableError, PerdureError, RetryableError } from './contracts/errors.ts';
 export type { EffectKind } from './contracts/operations.ts';

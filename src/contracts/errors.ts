@@ -14,6 +14,30 @@ export class PerdureError extends Error {
   }
 }
 
+/**
+ * Thrown by a node or a tool that knows that trying again may help. The runtime tries again, whatever else the error
+ * or its cause looks like.
+ */
+export class RetryableError extends PerdureError {
+  readonly retryable = true;
+  /** Not before so many ms have passed. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, options: ErrorOptions & { retryAfterMs?: number } = {}) {
+    super('RETRYABLE', message, {}, options);
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** Thrown by a node or a tool that knows that trying again can't help: the thread is blocked until a person acts. */
+export class NonRetryableError extends PerdureError {
+  readonly retryable = false;
+
+  constructor(message: string, options: ErrorOptions = {}) {
+    super('NON_RETRYABLE', message, {}, options);
+  }
+}
+
 /** A setting is missing or malformed; the message names the variable or the file. */
 export class ConfigError extends PerdureError {
   constructor(message: string, details: Record<string, unknown> = {}, options?: ErrorOptions) {

@@ -1,4 +1,5 @@
 import { PerdureError } from '../contracts/errors.ts';
+import { statusOf } from './http-error.ts';
 
 /**
  * Thrown by a tool that knows that nothing happened: a check before the call failed, the far side said no in a way
@@ -47,20 +48,4 @@ export function provesNothingHappened(error: unknown, depth = 0): boolean {
   if (status !== undefined) return isRefusal(status);
   // fetch() hides the connection's error in the cause of a TypeError, clients in theirs.
   return 'cause' in error && provesNothingHappened(error.cause, depth + 1);
-}
-
-function statusOf(error: object): number | undefined {
-  const response = 'response' in error ? error.response : undefined;
-  const candidates = [
-    'status' in error ? error.status : undefined,
-    'statusCode' in error ? error.statusCode : undefined,
-    typeof response === 'object' && response !== null && 'status' in response ? response.status : undefined,
-    typeof response === 'object' && response !== null && 'statusCode' in response
-      ? response.statusCode
-      : undefined,
-  ];
-  const status = candidates.find(
-    (each) => each !== undefined && each !== null && Number.isInteger(Number(each)),
-  );
-  return status === undefined ? undefined : Number(status);
 }
