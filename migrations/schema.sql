@@ -40,6 +40,20 @@ CREATE TABLE checkpoints (
   PRIMARY KEY (thread_id, checkpoint_ns, checkpoint_id)
 );
 
+CREATE TABLE deadlines (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  thread_id text NOT NULL,
+  interrupt_id text NOT NULL,
+  kind text NOT NULL,
+  due_at timestamp with time zone NOT NULL,
+  on_due json NOT NULL,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  key_id text,
+  PRIMARY KEY (tenant_id, thread_id, interrupt_id),
+  FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
+  CHECK (kind = ANY (ARRAY['interrupt'::text, 'timer'::text]))
+);
+
 CREATE TABLE graph_versions (
   tenant_id text DEFAULT 'default'::text NOT NULL,
   graph text NOT NULL,
@@ -72,12 +86,17 @@ CREATE TABLE interrupts (
   answer_run_id uuid,
   created_at timestamp with time zone DEFAULT now() NOT NULL,
   key_id text,
+  due_at timestamp with time zone,
+  on_due json,
+  escalation_level integer DEFAULT 0 NOT NULL,
+  escalations json DEFAULT '[]'::json NOT NULL,
   PRIMARY KEY (tenant_id, thread_id, interrupt_id),
   FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
-  CHECK (kind = ANY (ARRAY['interrupt'::text, 'operation'::text])),
+  CHECK (kind = ANY (ARRAY['interrupt'::text, 'operation'::text, 'timer'::text])),
   CHECK (status = ANY (ARRAY['pending'::text, 'answered'::text, 'superseded'::text, 'cancelled'::text]))
 );
 CREATE INDEX interrupts_by_answer_run ON interrupts USING btree (tenant_id, answer_run_id) WHERE answer_run_id IS NOT NULL;
+CREATE INDEX interrupts_due ON interrupts USING btree (due_at) WHERE status = 'pending'::text AND due_at IS NOT NULL;
 CREATE INDEX interrupts_pending ON interrupts USING btree (tenant_id, sequence) WHERE status = 'pending'::text;
 
 CREATE TABLE operations (
@@ -151,14 +170,48 @@ CREATE TABLE runs (
   fork_as_node text,
   effects text DEFAULT 'recorded'::text NOT NULL,
   output json,
+  stop_as text,
+  stopped_by uuid,
+  rewound boolean DEFAULT false NOT NULL,
   PRIMARY KEY (tenant_id, run_id),
   FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
   CHECK (effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),
   CHECK (kind = ANY (ARRAY['input'::text, 'resume'::text, 'continue'::text, 'fork'::text])),
-  CHECK (status = ANY (ARRAY['pending'::text, 'running'::text, 'success'::text, 'interrupted'::text, 'error'::text, 'cancelled'::text]))
+  CHECK (status = ANY (ARRAY['pending'::text, 'running'::text, 'success'::text, 'interrupted'::text, 'error'::text, 'cancelled'::text, 'rolled_back'::text])),
+  CHECK (stop_as = ANY (ARRAY['interrupted'::text, 'rolled_back'::text]))
 ) WITH (fillfactor=70);
 CREATE INDEX runs_by_thread ON runs USING btree (tenant_id, thread_id, sequence);
 CREATE INDEX runs_unfinished ON runs USING btree (tenant_id, thread_id, sequence) WHERE status = ANY (ARRAY['pending'::text, 'running'::text]);
+
+CREATE TABLE schedules (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  name text NOT NULL,
+  graph text NOT NULL,
+  version text,
+  cron text NOT NULL,
+  timezone text NOT NULL,
+  input json NOT NULL,
+  config json DEFAULT '{}'::json NOT NULL,
+  thread_id text,
+  overlap text NOT NULL,
+  actor text NOT NULL,
+  paused boolean DEFAULT false NOT NULL,
+  next_at timestamp with time zone,
+  buffered_at timestamp with time zone,
+  last_at timestamp with time zone,
+  last_run_id uuid,
+  last_thread_id text,
+  skipped integer DEFAULT 0 NOT NULL,
+  last_error text,
+  mirrored_at timestamp with time zone,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  updated_at timestamp with time zone DEFAULT now() NOT NULL,
+  deleted_at timestamp with time zone,
+  key_id text,
+  PRIMARY KEY (tenant_id, name),
+  CHECK (overlap = ANY (ARRAY['skip'::text, 'buffer_one'::text, 'allow_all'::text]))
+);
+CREATE INDEX schedules_due ON schedules USING btree (next_at) WHERE next_at IS NOT NULL AND NOT paused AND deleted_at IS NULL;
 
 CREATE TABLE threads (
   tenant_id text DEFAULT 'default'::text NOT NULL,
@@ -178,6 +231,8 @@ CREATE TABLE threads (
   key_id text,
   branch_id text,
   branch_effects text,
+  rewound boolean DEFAULT false NOT NULL,
+  rewound_to text,
   PRIMARY KEY (tenant_id, thread_id),
   UNIQUE (checkpoint_thread_id),
   CHECK (branch_effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),

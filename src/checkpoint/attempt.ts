@@ -16,8 +16,11 @@ export type Attempt = {
   head: string | null;
   /** `threads.state_version` then. */
   stateVersion: number;
-  /** An older checkpoint that the attempt's first root checkpoint may be made from, for time travel. */
-  forkFrom?: string;
+  /**
+   * An older checkpoint that the attempt's first root checkpoint may be made from, for time travel. Null: none, the
+   * attempt begins anew with an empty state.
+   */
+  forkFrom?: string | null;
   /** How many steps LangGraph has counted for forks on the way: `superstep` is its step less these. Default 0. */
   forkSteps?: number;
   /** The names of the tasks that LangGraph plans from a root checkpoint, one entry a task. */

@@ -103,12 +103,22 @@ export class BoundSaver extends BaseCheckpointSaver {
 
   override getTuple(config: Configurable): Promise<CheckpointTuple | undefined> {
     return this.#watch(async () => {
+      if (this.#beginsAnew(config)) return undefined;
       const tuple = await this.#reader.getTuple(config);
       const ns: unknown = config.configurable?.checkpoint_ns;
       if (tuple && tuple.config.configurable?.thread_id === this.#attempt.threadId)
         this.#progress.loaded(typeof ns === 'string' ? ns : '', tuple);
       return tuple;
     });
+  }
+
+  /** Until it has stored one, an attempt that begins anew has no newest checkpoint, though the thread has. */
+  #beginsAnew(config: Configurable): boolean {
+    return (
+      this.#attempt.forkFrom === null &&
+      this.#head === this.#attempt.head &&
+      (config.configurable?.checkpoint_id ?? '') === ''
+    );
   }
 
   override async *list(
@@ -262,7 +272,7 @@ export class BoundSaver extends BaseCheckpointSaver {
 
   #checkParent(parentId: string | null): void {
     if (parentId === this.#head) return;
-    if (this.#head === this.#attempt.head && parentId !== null && parentId === this.#attempt.forkFrom) return;
+    if (this.#head === this.#attempt.head && parentId === this.#attempt.forkFrom) return;
     throw new ParentCheckpointError(this.#attempt.publicThreadId, {
       parent: parentId,
       head: this.#head,

@@ -1,4 +1,5 @@
 import { Argument, Command, Option } from 'commander';
+import { MULTITASK_STRATEGIES } from '../contracts/runs.ts';
 import type { OperationsOptions } from './operation-commands.ts';
 import type { ResolveOptions } from './resolve-command.ts';
 import type { ResumeOptions } from './resume-command.ts';
@@ -117,10 +118,9 @@ function addRunCommands(program: Command, start: Start): void {
       'a file or JSON text: recursion_limit, configurable, context, metadata, tags, interrupt_before, interrupt_after, max_concurrency',
     )
     .addOption(
-      new Option('--strategy <strategy>', 'what to do while the thread is busy').choices([
-        'enqueue',
-        'reject',
-      ]),
+      new Option('--strategy <strategy>', 'what to do while the thread is busy (default: enqueue)').choices(
+        MULTITASK_STRATEGIES,
+      ),
     )
     .option('--detach', 'return as soon as the run is recorded')
     .addOption(noWorker())
@@ -131,7 +131,7 @@ function addRunCommands(program: Command, start: Start): void {
         `perdure run agent --input '{"messages":[{"role":"user","content":"Where is my order?"}]}' --thread mira`,
         'generate-ticket | perdure run refund-flow --input - --detach --json',
         'perdure run agent --input question.json --config \'{"recursion_limit":50}\'',
-      )}\n\nWith --detach --no-worker the run is recorded, and done once a worker comes up.\nExit status: 0 success, 1 error or cancelled, 2 wrong usage or input, 3 waiting for a person.`,
+      )}\n\nWhile the thread is busy: enqueue waits its turn, reject refuses, interrupt stops what is unfinished and goes on from\nwhat it did, rollback stops it and goes on from before it.\nWith --detach --no-worker the run is recorded, and done once a worker comes up.\nExit status: 0 success, 1 error or cancelled, 2 wrong usage or input, 3 waiting for a person.`,
     )
     .action(async (graph: string, options: RunOptions, command: Command) =>
       start(command, async (session) => (await import('./run-command.ts')).runGraph(session, graph, options)),

@@ -7,34 +7,69 @@ import { plain } from './output.ts';
 import type { Session } from './session.ts';
 
 /** What a run that was only asked for is shown as. */
-export function asPending({ thread_id, run_id, graph, version }: RecordedRun): RunResult {
-  return { thread_id, run_id, graph, version, status: 'pending' };
+export function asPending({
+  thread_id,
+  run_id,
+  graph,
+  version,
+  stopped,
+}: RecordedRun & Pick<RunResult, 'stopped'>): RunResult {
+  return { thread_id, run_id, graph, version, status: 'pending', ...(stopped ? { stopped } : {}) };
 }
 
 /** Prints how a run ended. @returns the exit status that says the same. */
 export function showRun(session: Session, result: RunResult): number {
+  if (result.stopped) session.output.note(stoppedLines(result.stopped).join('\n'));
   session.output.result(result, ({ bold, green, yellow, red }) => {
     const where = `thread ${bold(plain(result.thread_id))}, ${result.graph}@${result.version}, run ${result.run_id}`;
     switch (result.status) {
       case 'success':
         return `${green('done')}: ${where}\n${plain(JSON.stringify(result.values ?? null, null, 2))}`;
       case 'interrupted':
+        if (result.stopped_by !== undefined)
+          return `${yellow('stopped')}: ${where}, by run ${result.stopped_by}`;
         return `${yellow('waiting')}: ${where}\n${questions(session, result)}`;
       case 'error':
         return `${red('failed')}: ${where}\n${plain(errorLine(result.error))}`;
       case 'cancelled':
         return `${red('cancelled')}: ${where}`;
+      case 'rolled_back':
+        return [`${red('rolled back')}: ${where}, by run ${result.stopped_by}`, ...effects(result)].join(
+          '\n',
+        );
       default:
         return `${result.status}: ${where}\nFollow it: ${session.commandLine('thread', result.thread_id)}`;
     }
   });
-  return statusOf(result.status);
+  return statusOf(result);
 }
 
 /** Ends that are not `pending`: those say only that the run was taken. */
-function statusOf(status: RunStatus): number {
-  if (status === 'interrupted') return EXIT.waiting;
-  return status === 'error' || status === 'cancelled' ? EXIT.failed : EXIT.done;
+function statusOf({ status, stopped_by }: RunResult): number {
+  if (status === 'interrupted') return stopped_by === undefined ? EXIT.waiting : EXIT.failed;
+  return FAILED.has(status) ? EXIT.failed : EXIT.done;
+}
+
+const FAILED: ReadonlySet<RunStatus> = new Set(['error', 'cancelled', 'rolled_back']);
+
+function stoppedLines({
+  stopping_run,
+  dropped_runs,
+  effects: done,
+}: NonNullable<RunResult['stopped']>): string[] {
+  return [
+    ...(stopping_run === null ? [] : [`Run ${stopping_run} was told to stop.`]),
+    ...(dropped_runs.length === 0 ? [] : [`Will not run: ${dropped_runs.join(', ')}`]),
+    ...effects({ effects: done }),
+  ];
+}
+
+/** What a run that was stopped did outside. */
+function effects({ effects: done = [] }: Pick<RunResult, 'effects'>): string[] {
+  return done.map(
+    ({ operation_id, tool, status, args }) =>
+      `its effect stays: ${tool} (${status}), operation ${plain(operation_id)}, with ${plain(JSON.stringify(args))}`,
+  );
 }
 
 function questions(session: Session, { thread_id, interrupts = [], next = [] }: RunResult): string {

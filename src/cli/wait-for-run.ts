@@ -1,4 +1,5 @@
 import type { RecordedRun } from '../threads/request-run.ts';
+import type { RunResult } from '../contracts/runs.ts';
 import { isPerdureError } from '../contracts/errors.ts';
 import { isAlive } from '../dev/processes.ts';
 import { EXIT } from './exit-status.ts';
@@ -27,7 +28,7 @@ export function stopOnInterrupt(): AbortSignal {
 export async function waitAndShow(
   session: Session,
   runtime: Runtime,
-  run: RecordedRun,
+  run: RecordedRun & Pick<RunResult, 'stopped'>,
   serving: Serving,
   progress: Progress,
   stopped: AbortSignal,
@@ -35,7 +36,8 @@ export async function waitAndShow(
   progress(`${run.graph}@${run.version} runs on thread ${run.thread_id}`);
   const watch = watchWorker(runtime, run, serving, progress);
   try {
-    return showRun(session, await runtime.client.waitForRun(run.run_id, stopped));
+    const result = await runtime.client.waitForRun(run.run_id, stopped);
+    return showRun(session, run.stopped ? { ...result, stopped: run.stopped } : result);
   } catch (error) {
     const follow = session.commandLine('thread', run.thread_id);
     if (!stopped.aborted) throw stillRecorded(error, run, follow);

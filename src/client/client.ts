@@ -16,6 +16,7 @@ import {
   type RunRequest,
   type RunResult,
   type RunView,
+  type StoppedRuns,
   type ThreadView,
 } from '../contracts/runs.ts';
 import { PerdureSaver } from '../checkpoint/saver.ts';
@@ -31,6 +32,7 @@ import { cancelThread, type Cancelled } from '../threads/cancel.ts';
 import { listGraphVersions, type ServedGraph } from '../threads/graph-versions.ts';
 import { requestFork } from '../threads/request-fork.ts';
 import { requestRun, type RecordedRun } from '../threads/request-run.ts';
+import { effectsOf } from '../threads/stop-runs.ts';
 import {
   listInterrupts,
   listRuns,
@@ -104,6 +106,9 @@ export type ForkOptions = {
   actor?: string;
 };
 
+/** A run that was recorded, and the runs that it stopped. */
+export type StartedRun = RecordedRun & { stopped?: StoppedRuns };
+
 export type ClientParts = {
   database: Database;
   temporal: Client;
@@ -130,12 +135,16 @@ export class PerdureClient {
   }
 
   /**
-   * Records a run and wakes its thread. Once it returns, the run happens, whatever crashes.
+   * Records a run and wakes its thread. Once it returns, the run happens, whatever crashes. `stopped` says what the
+   * strategies `interrupt` and `rollback` stopped; the effects of a run that was rolled back are in its `readRun`.
    * @throws InvalidInputError | UnknownGraphError | VersionMismatchError | ThreadBusyError | ThreadDeletedError | StorageUnavailableError
    */
-  async startRun(request: RunRequest): Promise<RecordedRun> {
+  async startRun(request: RunRequest): Promise<StartedRun> {
     const { wakes, ...run } = await requestRun(this.database, this.tenant, request);
-    if (wakes) await this.#wake(run);
+    const stopping = run.stopped?.stopping_run ?? null;
+    if (stopping !== null)
+      await this.#signal(stopping, () => signalCancel(this.temporal, this.#target(run), stopping));
+    else if (wakes) await this.#wake(run);
     return run;
   }
 
@@ -222,7 +231,7 @@ export class PerdureClient {
         row.checkpoint_id,
         row.output_channels,
       );
-    if (status === 'interrupted') {
+    if (status === 'interrupted' && row.stopped_by === null) {
       const pending = await listInterrupts(this.database, this.tenant, {
         thread_id,
         status: 'pending',
@@ -232,6 +241,9 @@ export class PerdureClient {
       result.next = row.next ?? [];
     }
     if (row.error) result.error = row.error;
+    if (row.stopped_by !== null) result.stopped_by = row.stopped_by;
+    if (status === 'rolled_back')
+      result.effects = await effectsOf(this.database, this.database, this.tenant, runId);
     return result;
   }
 

@@ -4,9 +4,18 @@ import { errorRecord, jsonObject, jsonValue } from './json.ts';
 
 /**
  * A run's life. `pending` until a worker takes it, then `running`; `interrupted` is an end of the run, though the
- * thread waits: the answer is a new run. `error` is an error of the graph, never one of the machinery.
+ * thread waits: the answer is a new run. `error` is an error of the graph, never one of the machinery. Newer input
+ * ends a run as `interrupted` (what it did stays) or as `rolled_back` (the thread goes back to before it).
  */
-export const RUN_STATUSES = ['pending', 'running', 'success', 'interrupted', 'error', 'cancelled'] as const;
+export const RUN_STATUSES = [
+  'pending',
+  'running',
+  'success',
+  'interrupted',
+  'error',
+  'cancelled',
+  'rolled_back',
+] as const;
 export const runStatus = z.enum(RUN_STATUSES);
 export type RunStatus = z.infer<typeof runStatus>;
 
@@ -28,8 +37,12 @@ export const runConfig = z.strictObject({
 });
 export type RunConfig = z.infer<typeof runConfig>;
 
-/** `enqueue` waits its turn; `reject` refuses while another run is unfinished. */
-export const multitaskStrategy = z.enum(['enqueue', 'reject']);
+/**
+ * What becomes of new input while the thread is busy. `enqueue` waits its turn; `reject` refuses it; `interrupt` stops
+ * the runs that are unfinished and goes on from what they did; `rollback` stops them and goes on from before them.
+ */
+export const MULTITASK_STRATEGIES = ['enqueue', 'reject', 'interrupt', 'rollback'] as const;
+export const multitaskStrategy = z.enum(MULTITASK_STRATEGIES);
 
 /** A request to run a graph on a thread, new or old. */
 export const runRequest = z.strictObject({
@@ -87,6 +100,8 @@ export const runView = z.object({
   status: runStatus,
   error: errorRecord.nullable(),
   attempts: z.int(),
+  /** The run whose input stopped this one. */
+  stopped_by: runId.nullable(),
   created_at: z.string(),
   started_at: z.string().nullable(),
   finished_at: z.string().nullable(),
@@ -110,6 +125,27 @@ export const interruptView = z.object({
 });
 export type InterruptView = z.infer<typeof interruptView>;
 
+/** Something that a run did outside, or may have done (`unknown`, or still `running`). */
+export const effectView = z.object({
+  operation_id: z.string(),
+  node: z.string(),
+  tool: z.string(),
+  status: z.enum(['running', 'succeeded', 'unknown']),
+  args: jsonValue,
+});
+export type EffectView = z.infer<typeof effectView>;
+
+/** What the strategies `interrupt` and `rollback` did to the runs that were unfinished. */
+export const stoppedRuns = z.object({
+  /** The run that a worker has in hand; it ends as soon as its worker has heard. Null where there is none. */
+  stopping_run: runId.nullable(),
+  /** Runs that had not begun; they never will. */
+  dropped_runs: z.array(runId),
+  /** What the stopping run did outside, or may have done, up to now. That stays, whatever the strategy. */
+  effects: z.array(effectView),
+});
+export type StoppedRuns = z.infer<typeof stoppedRuns>;
+
 /** How a run ended: what `perdure run --json` prints. */
 export const runResult = z.object({
   thread_id: threadId,
@@ -124,6 +160,12 @@ export const runResult = z.object({
   /** The nodes that come next, when it ended in `interrupted`. */
   next: z.array(z.string()).optional(),
   error: errorRecord.optional(),
+  /** The run whose input stopped this one. */
+  stopped_by: runId.optional(),
+  /** Of a run that was rolled back: what it did outside, or may have done. That stays. */
+  effects: z.array(effectView).optional(),
+  /** The runs that this one stopped; said once, to whoever started it. */
+  stopped: stoppedRuns.optional(),
 });
 export type RunResult = z.infer<typeof runResult>;
 

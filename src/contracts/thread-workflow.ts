@@ -38,7 +38,8 @@ export type AdvanceRequest = {
  * How one segment ended. `idle`: no run was waiting. `handed_over`: a run is not finished, but its worker drains
  * or its time budget is spent. The others are the run's own end.
  */
-export type AdvanceOutcome = 'idle' | 'handed_over' | 'success' | 'interrupted' | 'error' | 'cancelled';
+export type AdvanceOutcome =
+  'idle' | 'handed_over' | 'success' | 'interrupted' | 'error' | 'cancelled' | 'rolled_back';
 
 export type AdvanceResult = {
   outcome: AdvanceOutcome;

@@ -9,14 +9,24 @@ export function hasMoved(run: ClaimedRun, head: string | null = run.head_checkpo
   return head !== run.base_checkpoint_id;
 }
 
-/** The checkpoint that the attempt has to fork at; undefined once the branch has its first one. */
-export function forkPoint(run: ClaimedRun): string | undefined {
-  return run.kind === 'fork' && !hasMoved(run) ? (run.fork_checkpoint_id ?? undefined) : undefined;
+/**
+ * The checkpoint that the attempt has to begin at instead of the head: that of a fork, or the one from before the runs
+ * that were rolled back (null: before the first one). Undefined once the run has a checkpoint of its own.
+ */
+export function startPoint(run: ClaimedRun): string | null | undefined {
+  if (!beginsBranch(run) || hasMoved(run)) return undefined;
+  return run.fork_checkpoint_id;
+}
+
+/** Whether the run begins a branch: a fork does, and input that follows a rollback. */
+export function beginsBranch(run: ClaimedRun): boolean {
+  return run.kind === 'fork' || run.rewound;
 }
 
 /** The branch that the run works on: the one that it begins, or the thread's own. Undefined where nobody forked. */
 export function branchOf(run: ClaimedRun): Branch | undefined {
   if (run.kind === 'fork') return { id: branchId(run.run_id), effects: run.effects };
+  if (run.rewound) return { id: branchId(run.run_id), effects: run.branch_effects ?? 'live' };
   return run.branch_id === null
     ? undefined
     : { id: run.branch_id, effects: run.branch_effects ?? 'recorded' };
@@ -32,8 +42,10 @@ function branchId(runId: string): string {
  * they had. A change in the name of a node that was next stands for the node's run, so that the step is the graph's.
  */
 export async function forkSteps(saver: PerdureSaver, graph: CompiledGraph, run: ClaimedRun): Promise<number> {
-  const point = forkPoint(run);
+  const point = startPoint(run);
   if (point === undefined) return run.head_fork_steps;
+  // Input is a step of the graph's own, also where it begins a branch.
+  if (point === null || run.kind !== 'fork') return run.base_fork_steps;
   if (run.fork_as_node === null) return run.base_fork_steps + 1;
   const tuple = await saver.getTuple(at(run, point));
   const replacesNext = tuple !== undefined && nextNodesOf(graph)(tuple.checkpoint).includes(run.fork_as_node);

@@ -11,7 +11,7 @@ import { faultPoint, faultsArmed } from '../telemetry/fault-points.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
 import { askedInterrupts } from './asked-interrupts.ts';
 import { deltaOutput } from './delta-output.ts';
-import { beginBranch, branchOf, forkPoint, forkSteps, hasMoved } from './fork.ts';
+import { beginBranch, beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
 import { nodeFaults } from './node-faults.ts';
 import { nextNodesOf } from './next-nodes.ts';
 import type { GraphRegistry } from './registry.ts';
@@ -81,14 +81,17 @@ class Segment {
     this.#request = request;
     this.#control = control;
     this.#run = run;
-    this.#step = (forkPoint(run) === undefined ? run.head_step : run.base_step) ?? -2;
+    this.#step = (startPoint(run) === undefined ? run.head_step : run.base_step) ?? -2;
     // Every parallel task listens.
     setMaxListeners(0, this.#stop.signal);
   }
 
   async advance(): Promise<AdvanceResult> {
     if (this.#run.cancel_requested)
-      return this.#finish({ status: 'cancelled', supersede: 'none' }, this.#run.head_checkpoint_id);
+      return this.#finish(
+        { status: this.#run.stop_as ?? 'cancelled', supersede: 'none' },
+        this.#run.head_checkpoint_id,
+      );
     const graph = this.#options.graphs.get(this.#request.graph, this.#request.version);
     const notCounted = await forkSteps(this.#options.saver, graph.graph, this.#run);
     const saver = this.#bind(graph, notCounted);
@@ -110,7 +113,7 @@ class Segment {
   }
 
   #bind(graph: LoadedGraph, notCounted: number): BoundSaver {
-    const forkFrom = forkPoint(this.#run);
+    const forkFrom = startPoint(this.#run);
     return this.#options.saver.bind({
       threadId: this.#run.checkpoint_thread_id,
       tenantId: this.#request.tenant_id,
@@ -231,9 +234,14 @@ class Segment {
       ...(faultsArmed() ? { callbacks: [nodeFaults()] } : {}),
     };
     const own = this.#own(graph, saver);
-    const point = forkPoint(this.#run);
+    const point = startPoint(this.#run);
     const from =
-      point === undefined ? {} : { checkpoint_id: await beginBranch(own, saver, this.#run, point) };
+      point === undefined || point === null
+        ? {}
+        : {
+            checkpoint_id:
+              this.#run.kind === 'fork' ? await beginBranch(own, saver, this.#run, point) : point,
+          };
     let interrupted = false;
     for await (const chunk of await own.stream(input, {
       ...settings,
@@ -271,7 +279,8 @@ class Segment {
     const machinery = saver.failure ?? findMachineryError(error);
     if (machinery && MACHINERY.some((code) => isPerdureError(machinery, code))) throw machinery;
     if (this.#control.cancelled.aborted) {
-      if (await this.#cancelWasAsked()) return { status: 'cancelled', supersede: 'none' };
+      const stopped = await this.#askedToEndAs();
+      if (stopped !== undefined) return { status: stopped, supersede: 'none' };
       // The worker's time is up, or the cancel was for a run that has ended: this one goes on elsewhere.
       return 'handed_over';
     }
@@ -283,17 +292,19 @@ class Segment {
     };
   }
 
-  async #cancelWasAsked(): Promise<boolean> {
+  /** What the run is to end as, where it was cancelled, or stopped by newer input. */
+  async #askedToEndAs(): Promise<'cancelled' | 'interrupted' | 'rolled_back' | undefined> {
     const { database } = this.#options;
-    const { rows } = await database.query<{ asked: boolean }>(
-      `SELECT cancel_requested_at IS NOT NULL AS asked FROM ${database.table('runs')} WHERE tenant_id = $1 AND run_id = $2`,
+    const { rows } = await database.query<{ stop_as: 'cancelled' | 'interrupted' | 'rolled_back' }>(
+      `SELECT coalesce(stop_as, 'cancelled') AS stop_as FROM ${database.table('runs')}
+       WHERE tenant_id = $1 AND run_id = $2 AND cancel_requested_at IS NOT NULL`,
       [this.#request.tenant_id, this.#run.run_id],
     );
-    return rows[0]?.asked ?? false;
+    return rows[0]?.stop_as;
   }
 
   #begunBranch(head: string | null): boolean {
-    return this.#run.kind === 'fork' && hasMoved(this.#run, head);
+    return beginsBranch(this.#run) && hasMoved(this.#run, head);
   }
 
   async #finish(ended: Ended, checkpointId: string | null): Promise<AdvanceResult> {

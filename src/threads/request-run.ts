@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
+import type { z } from 'zod';
 import {
   InvalidInputError,
   ThreadBusyError,
@@ -8,8 +9,9 @@ import {
   VersionMismatchError,
 } from '../contracts/errors.ts';
 import { checkpointThreadId, graphRef } from '../contracts/ids.ts';
-import { runRequest, type RunKind, type RunRequest } from '../contracts/runs.ts';
+import { runRequest, type StoppedRuns, type RunKind, type RunRequest } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
+import { stopUnfinished, type Queryable } from './stop-runs.ts';
 
 /** What of a recorded run its caller needs to wake the thread. */
 export type RecordedRun = { run_id: string; thread_id: string; graph: string; version: string };
@@ -17,27 +19,82 @@ export type RecordedRun = { run_id: string; thread_id: string; graph: string; ve
 /** Behind an unfinished run another needs no signal: the attempt that ends the first one sees that more are there. */
 export type Waking = { wakes: boolean };
 
+/** A request that was found well-formed, with the ids of its thread and run. */
+export type CheckedRequest = Omit<z.output<typeof runRequest>, 'thread_id'> & {
+  thread_id: string;
+  run_id: string;
+};
+
 /**
- * Records a run in one statement: the thread's row is made or locked, `reject` is decided by it, and the run is
- * queued behind those that are there. Nothing is run yet: see wake() of the client.
+ * Records a run: the thread's row is made or locked, the strategy is decided by it, and the run is queued behind those
+ * that are there. Nothing is run yet: see wake() of the client.
  * @throws InvalidInputError | UnknownGraphError | VersionMismatchError | ThreadBusyError | ThreadDeletedError
  */
 export async function requestRun(
   database: Database,
   tenant: string,
   request: RunRequest,
-): Promise<RecordedRun & Waking> {
+): Promise<RecordedRun & Waking & { stopped?: StoppedRuns }> {
+  const checked = checkRequest(request);
+  if (checked.multitask_strategy === 'interrupt' || checked.multitask_strategy === 'rollback')
+    return recordAndStop(database, tenant, checked, checked.multitask_strategy);
+  return recordRun(database, database, tenant, checked);
+}
+
+/** How often a thread that is being made at the same moment is looked at again. */
+const MAX_TRIES = 10;
+
+/**
+ * Records a run and stops those that are unfinished, in one transaction under the thread's row lock.
+ */
+async function recordAndStop(
+  database: Database,
+  tenant: string,
+  request: CheckedRequest,
+  strategy: 'interrupt' | 'rollback',
+): Promise<RecordedRun & Waking & { stopped?: StoppedRuns }> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await database.transaction(async (client) => {
+        const stopped = await stopUnfinished(client, database, tenant, request, strategy);
+        const recorded = await recordRun(database, client, tenant, request);
+        // Somebody made the thread after we had looked for it, and has a run on it.
+        if (!recorded.wakes && stopped?.stopping_run == null) throw new MadeMeanwhile();
+        return { ...recorded, ...(stopped ? { stopped } : {}) };
+      });
+    } catch (error) {
+      const meanwhile = error instanceof MadeMeanwhile || isDuplicate(error);
+      if (!meanwhile || tries >= MAX_TRIES) throw error;
+    }
+  }
+}
+
+class MadeMeanwhile extends Error {}
+
+/** @throws InvalidInputError */
+export function checkRequest(request: RunRequest): CheckedRequest {
   const parsed = runRequest.safeParse(request);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     throw new InvalidInputError(`${issue?.path.join('.') || 'request'}: ${issue?.message ?? 'is invalid'}`);
   }
-  const { graph, version, input, config, multitask_strategy: strategy, actor } = parsed.data;
-  refuseReservedConfigurable(config?.configurable);
-  const thread = parsed.data.thread_id ?? randomUUID();
-  const run = randomUUID();
+  refuseReservedConfigurable(parsed.data.config?.configurable);
+  return { ...parsed.data, thread_id: parsed.data.thread_id ?? randomUUID(), run_id: randomUUID() };
+}
+
+/**
+ * Queues the run behind those that are there, in one statement.
+ * @throws UnknownGraphError | VersionMismatchError | ThreadBusyError | ThreadDeletedError
+ */
+export async function recordRun(
+  database: Database,
+  on: Queryable,
+  tenant: string,
+  request: CheckedRequest,
+): Promise<RecordedRun & Waking> {
+  const { graph, version, thread_id: thread, run_id: run, multitask_strategy: strategy } = request;
   const record = () =>
-    database.query<{ version: string; unfinished: number }>(
+    on.query<{ version: string; unfinished: number }>(
       `WITH newest AS (
        SELECT version FROM ${database.table('graph_versions')}
        WHERE tenant_id = $1 AND graph = $3 AND ($4::text IS NULL OR version = $4)
@@ -63,17 +120,18 @@ export async function requestRun(
         checkpointThreadId(tenant, thread),
         strategy ?? 'enqueue',
         run,
-        JSON.stringify(input),
-        JSON.stringify(config ?? {}),
-        actor ?? 'user:unknown',
+        JSON.stringify(request.input),
+        JSON.stringify(request.config ?? {}),
+        request.actor ?? 'user:unknown',
       ],
     );
   const { rows } = await record().catch((error: unknown) => {
-    if (isDuplicate(error)) return record();
+    // In a transaction nothing more can be asked after an error: its caller begins it again.
+    if (on === database && isDuplicate(error)) return record();
     throw error;
   });
   const row = rows[0];
-  if (!row) throw await whyRefused(database, tenant, thread, graph, version);
+  if (!row) throw await whyRefused(database, on, tenant, request);
   return { run_id: run, thread_id: thread, graph, version: row.version, wakes: row.unfinished === 1 };
 }
 
@@ -93,12 +151,11 @@ function refuseReservedConfigurable(configurable: Record<string, unknown> | unde
 
 async function whyRefused(
   database: Database,
+  on: Queryable,
   tenant: string,
-  thread: string,
-  graph: string,
-  version: string | undefined,
+  { thread_id: thread, graph, version }: CheckedRequest,
 ): Promise<Error> {
-  const { rows } = await database.query<{
+  const { rows } = await on.query<{
     graph: string;
     version: string;
     deleted: boolean;

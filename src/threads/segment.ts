@@ -12,6 +12,10 @@ export type ClaimedRun = {
   /** 1 for the first segment of the run. */
   attempts: number;
   cancel_requested: boolean;
+  /** What the run is to end as when newer input stops it. */
+  stop_as: 'interrupted' | 'rolled_back' | null;
+  /** Whether it begins at `fork_checkpoint_id` (null: with an empty state), since the runs before it were rolled back. */
+  rewound: boolean;
   /** The thread's newest root checkpoint and its step when the run began; null on a new thread. */
   base_checkpoint_id: string | null;
   base_step: number | null;
@@ -93,15 +97,21 @@ async function claimRun(
          head_checkpoint_id, ${checkpoint('checkpoint_id', 'true ORDER BY checkpoint_id DESC LIMIT 1')})
        WHERE tenant_id = $1 AND thread_id = $2 AND deleted_at IS NULL AND EXISTS (SELECT FROM next)
        RETURNING fence, checkpoint_thread_id, lineage_root, head_checkpoint_id, state_version, branch_id, branch_effects,
+         rewound, rewound_to, ${checkpoint(STEP, 'c.checkpoint_id = t.rewound_to')} AS rewound_step,
          ${checkpoint(STEP, head)} AS head_step, ${checkpoint(FORK_STEPS, head)} AS head_fork_steps
      )
      UPDATE ${database.table('runs')} AS r
      SET status = 'running', attempts = attempts + 1, started_at = coalesce(started_at, now()),
          base_checkpoint_id = CASE WHEN attempts = 0 THEN t.head_checkpoint_id ELSE base_checkpoint_id END,
-         base_step = CASE WHEN attempts > 0 THEN base_step WHEN kind = 'fork' THEN ${checkpoint(STEP, forked)} ELSE t.head_step END
+         base_step = CASE WHEN attempts > 0 THEN base_step WHEN kind = 'fork' THEN ${checkpoint(STEP, forked)}
+                          WHEN t.rewound THEN t.rewound_step ELSE t.head_step END,
+         rewound = CASE WHEN attempts = 0 THEN t.rewound AND kind <> 'fork' ELSE r.rewound END,
+         fork_checkpoint_id = CASE WHEN attempts = 0 AND t.rewound AND kind <> 'fork' THEN t.rewound_to
+                                   ELSE fork_checkpoint_id END
      FROM t, next
      WHERE r.tenant_id = $1 AND r.run_id = next.run_id AND r.status IN ('pending', 'running')
      RETURNING r.run_id, r.kind, r.input, r.config, r.attempts, r.cancel_requested_at IS NOT NULL AS cancel_requested,
+       r.stop_as, r.rewound,
        r.base_checkpoint_id, r.base_step, t.fence, t.checkpoint_thread_id, t.lineage_root, t.head_checkpoint_id,
        t.head_step, t.state_version, coalesce(t.head_fork_steps, 0) AS head_fork_steps, r.fork_checkpoint_id,
        r.fork_values, r.fork_as_node, coalesce(${checkpoint(FORK_STEPS, forked)}, 0) AS base_fork_steps, r.effects,
@@ -172,7 +182,7 @@ export type AskedInterrupt = {
 export type SegmentEnd = {
   run_id: string;
   fence: number;
-  status: 'success' | 'interrupted' | 'error' | 'cancelled';
+  status: 'success' | 'interrupted' | 'error' | 'cancelled' | 'rolled_back';
   checkpoint_id: string | null;
   error?: ErrorRecord;
   /** Nodes that come next; for `interrupted`. */
@@ -188,7 +198,7 @@ export type SegmentEnd = {
 
 /**
  * Records how the run ended, what it asks, and what the thread is now, in one statement and only for the attempt
- * that holds the fence. Repeating it after a lost reply is harmless.
+ * that holds the fence. A run that is to be rolled back is that however it ended. Repeating it after a lost reply is harmless.
  * @returns whether further runs wait.
  * @throws StaleFenceError when a newer attempt holds the thread.
  */
@@ -204,29 +214,37 @@ export async function finishSegment(
        WHERE tenant_id = $1 AND thread_id = $2 AND fence = $4 AND deleted_at IS NULL FOR UPDATE
      ), r AS (
        UPDATE ${database.table('runs')} AS r
-       SET status = $5, error = $6, checkpoint_id = $7, next = $8, output = $13, finished_at = now()
-       FROM held WHERE r.tenant_id = $1 AND r.run_id = $3 AND r.status = 'running' RETURNING r.run_id
+       SET status = CASE WHEN r.stop_as = 'rolled_back' THEN 'rolled_back' ELSE $5 END,
+         stopped_by = CASE WHEN r.stop_as = 'rolled_back' OR r.stop_as = $5 THEN r.stopped_by END,
+         error = $6, checkpoint_id = $7, next = $8, output = $13, finished_at = now()
+       FROM held WHERE r.tenant_id = $1 AND r.run_id = $3 AND r.status = 'running'
+       RETURNING r.run_id, r.status, r.base_checkpoint_id, r.status = 'rolled_back' AS undone,
+         $7 IS DISTINCT FROM r.base_checkpoint_id AS moved
      ), asked AS (
        SELECT * FROM json_to_recordset($9::json) AS a(interrupt_id text, kind text, node text, checkpoint_id text,
          origin_ns text, origin_checkpoint_id text, origin_task_id text, operation_id text, value json)
      ), overtaken AS (
        UPDATE ${database.table('interrupts')} AS i SET status = 'superseded'
-       FROM r WHERE i.tenant_id = $1 AND i.thread_id = $2 AND i.status = 'pending' AND $10
+       FROM r WHERE i.tenant_id = $1 AND i.thread_id = $2 AND i.status = 'pending' AND $10 AND NOT r.undone
          AND i.interrupt_id NOT IN (SELECT interrupt_id FROM asked)
      ), put AS (
        INSERT INTO ${database.table('interrupts')} AS i (tenant_id, thread_id, run_id, interrupt_id, kind, node,
          checkpoint_id, origin_ns, origin_checkpoint_id, origin_task_id, operation_id, value)
        SELECT $1, $2, r.run_id, a.interrupt_id, a.kind, a.node, a.checkpoint_id, a.origin_ns, a.origin_checkpoint_id,
-         a.origin_task_id, a.operation_id, a.value FROM asked a, r
+         a.origin_task_id, a.operation_id, a.value FROM asked a, r WHERE NOT r.undone
        ON CONFLICT (tenant_id, thread_id, interrupt_id) DO UPDATE
          SET status = 'pending', run_id = EXCLUDED.run_id, value = EXCLUDED.value, checkpoint_id = EXCLUDED.checkpoint_id
          WHERE i.status = 'superseded'
      ), t AS (
        UPDATE ${database.table('threads')} AS t
        SET unfinished_runs = t.unfinished_runs - 1, updated_at = now(),
-         status = CASE WHEN t.unfinished_runs > 1 THEN 'busy' WHEN $5 = 'interrupted' THEN 'interrupted'
-                       WHEN $5 = 'error' THEN 'error' ELSE 'idle' END,
-         branch_id = coalesce($11, t.branch_id), branch_effects = coalesce($12, t.branch_effects)
+         status = CASE WHEN t.unfinished_runs > 1 THEN 'busy' WHEN r.status = 'interrupted' THEN 'interrupted'
+                       WHEN r.status = 'error' THEN 'error' ELSE 'idle' END,
+         branch_id = CASE WHEN r.undone THEN t.branch_id ELSE coalesce($11, t.branch_id) END,
+         branch_effects = CASE WHEN r.undone THEN t.branch_effects ELSE coalesce($12, t.branch_effects) END,
+         rewound = CASE WHEN r.undone THEN t.rewound OR r.moved ELSE t.rewound AND NOT r.moved END,
+         rewound_to = CASE WHEN r.undone AND r.moved AND NOT t.rewound THEN r.base_checkpoint_id
+                           WHEN r.moved AND NOT r.undone THEN NULL ELSE t.rewound_to END
        FROM r WHERE t.tenant_id = $1 AND t.thread_id = $2 RETURNING t.unfinished_runs
      )
      SELECT t.unfinished_runs AS unfinished, pg_notify('perdure_runs', $3::text) FROM t`,
@@ -263,6 +281,7 @@ async function moreAfter(
     [tenant, end.run_id],
   );
   const row = rows[0];
-  if (row?.status === end.status && Number(row.fence) === end.fence) return row.unfinished_runs > 0;
+  const recorded = row?.status === end.status || row?.status === 'rolled_back';
+  if (recorded && Number(row.fence) === end.fence) return row.unfinished_runs > 0;
   throw new StaleFenceError(threadId, { run_id: end.run_id, fence: end.fence });
 }

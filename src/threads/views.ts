@@ -7,7 +7,7 @@ import type { Database } from '../postgres/database.ts';
 /** Postgres' own ISO 8601 in UTC, with milliseconds. */
 const iso = (column: string) => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
-const RUN_COLUMNS = `r.run_id, r.thread_id, t.graph, t.version, r.kind, r.status, r.error, r.attempts,
+const RUN_COLUMNS = `r.run_id, r.thread_id, t.graph, t.version, r.kind, r.status, r.error, r.attempts, r.stopped_by,
   ${iso('r.created_at')} AS created_at, ${iso('r.started_at')} AS started_at, ${iso('r.finished_at')} AS finished_at`;
 
 const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, value, status, answer, answered_by,
@@ -109,10 +109,10 @@ export async function listInterrupts(
   return rows;
 }
 
-/** The thread's newest root checkpoint; null on one that has none. */
+/** The root checkpoint that the thread stands at; null on one that has none, or was rolled back to before its first. */
 export async function readHead(database: Database, tenant: string, threadId: string): Promise<string | null> {
   const { rows } = await database.query<{ head: string | null }>(
-    `SELECT head_checkpoint_id AS head FROM ${database.table('threads')} WHERE tenant_id = $1 AND thread_id = $2`,
+    `SELECT CASE WHEN rewound THEN rewound_to ELSE head_checkpoint_id END AS head FROM ${database.table('threads')} WHERE tenant_id = $1 AND thread_id = $2`,
     [tenant, threadId],
   );
   return rows[0]?.head ?? null;
