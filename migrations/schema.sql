@@ -173,6 +173,7 @@ CREATE TABLE runs (
   stop_as text,
   stopped_by uuid,
   rewound boolean DEFAULT false NOT NULL,
+  version text,
   PRIMARY KEY (tenant_id, run_id),
   FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
   CHECK (effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),
@@ -213,6 +214,25 @@ CREATE TABLE schedules (
 );
 CREATE INDEX schedules_due ON schedules USING btree (next_at) WHERE next_at IS NOT NULL AND NOT paused AND deleted_at IS NULL;
 
+CREATE TABLE thread_migrations (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  migration_id uuid NOT NULL,
+  thread_id text NOT NULL,
+  sequence bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  graph text NOT NULL,
+  from_version text NOT NULL,
+  to_version text NOT NULL,
+  path json NOT NULL,
+  checkpoint_before text,
+  checkpoint_after text,
+  changed json NOT NULL,
+  actor text NOT NULL,
+  migrated_at timestamp with time zone DEFAULT now() NOT NULL,
+  PRIMARY KEY (tenant_id, migration_id, thread_id),
+  FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id)
+);
+CREATE INDEX thread_migrations_by_thread ON thread_migrations USING btree (tenant_id, thread_id, sequence);
+
 CREATE TABLE threads (
   tenant_id text DEFAULT 'default'::text NOT NULL,
   thread_id text NOT NULL,
@@ -233,12 +253,14 @@ CREATE TABLE threads (
   branch_effects text,
   rewound boolean DEFAULT false NOT NULL,
   rewound_to text,
+  stray_workflow boolean DEFAULT false NOT NULL,
   PRIMARY KEY (tenant_id, thread_id),
   UNIQUE (checkpoint_thread_id),
   CHECK (branch_effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),
   CHECK (status = ANY (ARRAY['idle'::text, 'busy'::text, 'interrupted'::text, 'error'::text])),
   CHECK (unfinished_runs >= 0)
 ) WITH (fillfactor=50);
+CREATE INDEX threads_stray_workflow ON threads USING btree (tenant_id, thread_id) WHERE stray_workflow;
 
 CREATE TABLE workers (
   tenant_id text DEFAULT 'default'::text NOT NULL,

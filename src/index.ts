@@ -1,4 +1,5 @@
 export { defineGraph, type DefineGraphOptions, type GraphDefinition } from './graph/define-graph.ts';
+export type { ChannelValues, Migration, Migrations } from './graph/migration-path.ts';
 export { durableTool, type DurableToolOptions } from './operations/durable-tool.ts';
 export { durableTools, type DurableToolsOptions } from './operations/durable-tools.ts';
 export { operation, type OperationOptions } from './operations/operation.ts';

@@ -1,17 +1,21 @@
 import type { Client } from '@temporalio/client';
-import { isAwake, signalCancel, wakeThread, type WakeTarget } from '../src/client/wake.ts';
+import { endOnOtherQueue, isAwake, signalCancel, wakeThread, type WakeTarget } from '../src/client/wake.ts';
 import type { Database } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
+import { straySettled, strayThreads, type StrayThread } from '../src/threads/stray-workflows.ts';
 import { takeUnsignalled, type UnfinishedRun } from '../src/threads/wake-list.ts';
 
 /** How often the sweeper looks, in ms. */
 const SWEEP_MS = 1_000;
+/** Threads that were migrated and whose old workflows one sweep ends. */
+const STRAYS = 200;
 
 export type Sweeper = { stop(): Promise<void> };
 
 /**
  * Wakes threads whose runs nobody told Temporal of (a crash in between, a Temporal that was away), and those whose
- * workflow is gone (a wiped namespace). Any number of sweepers may run; each worker has one.
+ * workflow is gone (a wiped namespace) or sits on the task queue of a version that the thread has left. Any number of
+ * sweepers may run; each worker has one.
  */
 export function startSweeper(options: { database: Database; temporal: Client; logger: Logger }): Sweeper {
   let stopped = false;
@@ -38,13 +42,24 @@ export function startSweeper(options: { database: Database; temporal: Client; lo
 }
 
 async function sweep({ database, temporal }: { database: Database; temporal: Client }): Promise<void> {
+  const strays = await strayThreads(database, STRAYS);
+  await Promise.all(strays.map((thread) => settleStray(temporal, database, thread)));
   const runs = await takeUnsignalled(database);
   await Promise.all(runs.map((run) => wakeIfNeeded(temporal, database.schema, run)));
+}
+
+async function settleStray(temporal: Client, database: Database, thread: StrayThread): Promise<void> {
+  const target: WakeTarget = { schema: database.schema, ...thread };
+  await endOnOtherQueue(temporal, target);
+  const run = await straySettled(database, thread);
+  if (run) await (run.cancel ? signalCancel : wakeThread)(temporal, target, run.run_id);
 }
 
 async function wakeIfNeeded(temporal: Client, schema: string, run: UnfinishedRun): Promise<void> {
   const { tenant_id, thread_id, graph, version } = run;
   const target: WakeTarget = { schema, tenant_id, thread_id, graph, version };
+  // A signal that did not help may have gone to a workflow that somebody opened with an older view of the thread.
+  if (run.signals > 1) await endOnOtherQueue(temporal, target);
   if (run.cancel) return signalCancel(temporal, target, run.run_id);
   // A run in hand needs no signal as long as its workflow lives; one that still waits may have been forgotten.
   if (run.status === 'running' && (await isAwake(temporal, target))) return;

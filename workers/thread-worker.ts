@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker, bundleWorkflowCode, type WorkflowBundleOption } from '@temporalio/worker';
 import { HandOver } from '../src/activities/hand-over.ts';
+import { createMigrateActivities } from '../src/activities/migrate-activities.ts';
 import { createThreadActivities } from '../src/activities/thread-activities.ts';
 import { PerdureSaver } from '../src/checkpoint/saver.ts';
 import type { TemporalServer } from '../src/config/config.ts';
@@ -86,16 +87,20 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
   try {
     await graphs.register(database, tenant);
     const handOver = new HandOver();
-    const activities = createThreadActivities({
-      runSegment: createSegmentRunner({
-        database,
-        graphs,
-        saver: new PerdureSaver(database),
-        workerId: id,
-        budgetMs: options.segmentBudgetMs,
+    const saver = new PerdureSaver(database);
+    const activities = {
+      ...createThreadActivities({
+        runSegment: createSegmentRunner({
+          database,
+          graphs,
+          saver,
+          workerId: id,
+          budgetMs: options.segmentBudgetMs,
+        }),
+        handOver,
       }),
-      handOver,
-    });
+      ...createMigrateActivities({ database, saver, graphs }),
+    };
     const workflowBundle = options.workflowBundle ?? (await workflowCode());
     const workers = await Promise.all(
       graphs.all().map((graph) =>

@@ -1,16 +1,14 @@
-import { ApplicationFailure, Context } from '@temporalio/activity';
+import { Context } from '@temporalio/activity';
 import { isPerdureError } from '../contracts/errors.ts';
 import type { ThreadActivities } from '../contracts/thread-workflow.ts';
 import type { SegmentRunner } from '../graph/segment.ts';
 import type { HandOver } from './hand-over.ts';
+import { machineryFailure } from './machinery-failure.ts';
 
 export type ThreadActivityOptions = {
   runSegment: SegmentRunner;
   handOver: HandOver;
 };
-
-/** What of an error's text may go into Temporal's history, in characters. */
-const MAX_MESSAGE = 500;
 
 export function createThreadActivities({ runSegment, handOver }: ThreadActivityOptions): ThreadActivities {
   return {
@@ -31,14 +29,4 @@ export function createThreadActivities({ runSegment, handOver }: ThreadActivityO
       }
     },
   };
-}
-
-/** Everything that comes here is the machinery's and is tried again; state and stacks stay out of the history. */
-function machineryFailure(error: unknown): ApplicationFailure {
-  const message = error instanceof Error ? error.message : String(error);
-  return ApplicationFailure.create({
-    type: isPerdureError(error) ? error.code : error instanceof Error ? error.name : 'Error',
-    message: message.slice(0, MAX_MESSAGE),
-    nonRetryable: false,
-  });
 }

@@ -4,9 +4,13 @@ import type { GraphSource, Project } from '../graph/langgraph-json.ts';
 import type { LoadedGraph } from '../graph/load-graphs.ts';
 import { UsageError } from './exit-status.ts';
 
-/** @throws UnknownGraphError that lists those which langgraph.json names. */
-export function graphSource(project: Project, graph: string): GraphSource {
-  const source = project.graphs.find(({ name }) => name === graph);
+/**
+ * The entry of a graph, and of a version where one is asked for and named; else the newest one.
+ * @throws UnknownGraphError that lists those which langgraph.json names.
+ */
+export function graphSource(project: Project, graph: string, version?: string): GraphSource {
+  const sources = project.graphs.filter(({ name }) => name === graph);
+  const source = sources.find((one) => version !== undefined && one.version === version) ?? sources.at(-1);
   if (source) return source;
   const known = project.graphs.map(({ name }) => name);
   throw new UnknownGraphError(

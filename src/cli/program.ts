@@ -7,6 +7,7 @@ import type { RunOptions } from './run-command.ts';
 import type { ThreadsOptions } from './thread-commands.ts';
 import { addTimeTravelCommands } from './time-travel-program.ts';
 import { addCommon, examples, limit, noWorker, type Start } from './program-parts.ts';
+import { addVersionCommands } from './versions-program.ts';
 import { perform, type CommonOptions, type Host, type Work } from './session.ts';
 
 // Commands import their work when they are called, so that --help costs no more than this file.
@@ -172,9 +173,10 @@ function addRunCommands(program: Command, start: Start): void {
 }
 
 function addThreadCommands(program: Command, start: Start): void {
-  addCommon(program.command('threads'))
-    .summary('list threads')
+  const threads = addCommon(program.command('threads'))
+    .summary('list threads, and move them to another version')
     .description('Lists threads, the newest change first.')
+    .enablePositionalOptions()
     .addOption(
       new Option('--status <status>', 'only these').choices(['idle', 'busy', 'interrupted', 'error']),
     )
@@ -187,6 +189,7 @@ function addThreadCommands(program: Command, start: Start): void {
     .action(async (options: ThreadsOptions, command: Command) =>
       start(command, async (session) => (await import('./thread-commands.ts')).showThreads(session, options)),
     );
+  addVersionCommands(threads, start);
   addCommon(program.command('thread'))
     .summary('show one thread')
     .description('Shows the status of a thread, what comes next, its newest runs and the questions it asks.')

@@ -28,7 +28,7 @@ export async function runGraph(session: Session, graph: string, options: RunOpti
   const request = await readRequest(session, graph, options);
   const settings = await session.settings();
   const progress = await session.output.progress();
-  const loaded = await loadGraphOf(settings, graph);
+  const loaded = await loadGraphOf(settings, graph, options.version);
   // Refused before servers are started, where the version is told or plain; else as soon as the thread's is known.
   if (loaded && request.thread_id === undefined && (request.version ?? loaded.version) === loaded.version)
     await checkInput(loaded, request.input);
@@ -94,9 +94,13 @@ async function readRequest(
   });
 }
 
-async function loadGraphOf({ project }: Settings, graph: string): Promise<LoadedGraph | undefined> {
+async function loadGraphOf(
+  { project }: Settings,
+  graph: string,
+  version: string | undefined,
+): Promise<LoadedGraph | undefined> {
   if (!project) return undefined;
-  const source = graphSource(project, graph);
+  const source = graphSource(project, graph, version);
   const { loadGraph } = await import('../graph/load-graphs.ts');
   return loadGraph(source);
 }
@@ -127,8 +131,9 @@ async function prepare(
   if (version === undefined) return { started: 'elsewhere' };
   const { servedBy, servedElsewhere } = await import('./runtime.ts');
   const wanted = { graph, version };
+  const isNamed = runtime.need?.project.graphs.some((one) => one.name === graph && one.version === version);
   const serving =
-    loaded === undefined || loaded.version === version
+    loaded === undefined || loaded.version === version || isNamed === true
       ? await servedBy(runtime, wanted)
       : await servedElsewhere(runtime, wanted);
   if (serving.started === 'nobody') await refuseUnserved(runtime, wanted, loaded, options);

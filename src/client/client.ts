@@ -3,6 +3,7 @@ import { temporalConnection } from '../config/temporal-connection.ts';
 import type { TemporalServer } from '../config/config.ts';
 import { InvalidInputError, isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
 import type { JsonValue } from '../contracts/json.ts';
+import type { ThreadMigration } from '../contracts/migrate-workflow.ts';
 import {
   NEW_EFFECT_QUESTION_PREFIX,
   operationResolution,
@@ -45,6 +46,7 @@ import {
 import { markSignalled } from '../threads/wake-list.ts';
 import { diffCheckpoints, type CheckpointDiff } from './diff.ts';
 import { readHistory, type HistoryEntry } from './history.ts';
+import { migrateThreads, type MigrateOptions } from './migrate.ts';
 import { outputAt } from './output.ts';
 import { RunWaiter } from './run-waiter.ts';
 import { signalCancel, temporalError, wakeThread, type WakeTarget } from './wake.ts';
@@ -295,6 +297,15 @@ export class PerdureClient {
 
   graphs(): Promise<ServedGraph[]> {
     return listGraphVersions(this.database, this.tenant);
+  }
+
+  /**
+   * Moves threads to another version of their graph by its declared migrations, each all or nothing, and tells what
+   * became of each. A pending question stays pending, under the same id.
+   * @throws InvalidInputError | UnknownGraphError | UnknownThreadError | VersionNotServedError | TemporalUnavailableError
+   */
+  migrateThreads(options: MigrateOptions): AsyncGenerator<ThreadMigration> {
+    return migrateThreads(this, options);
   }
 
   /** Checkpoints of the thread's root namespace, newest first. @throws UnknownThreadError */

@@ -1,6 +1,8 @@
 export { connect, PerdureClient, type ConnectOptions, type ForkOptions } from './client.ts';
 export type { TemporalServer } from '../config/config.ts';
 export type { CheckpointDiff, ValueChange } from './diff.ts';
+export type { MigrateOptions } from './migrate.ts';
+export type { ThreadMigration, MigrationOutcome } from '../contracts/migrate-workflow.ts';
 export type { HistoryEntry } from './history.ts';
 export type {
   RunRequest,

@@ -73,6 +73,26 @@ export async function isAwake(temporal: Client, target: WakeTarget): Promise<boo
   }
 }
 
+/**
+ * Ends the thread's workflow if it sits on the task queue of another version: whatever it knows is in Postgres too.
+ * @returns whether it did.
+ * @throws TemporalUnavailableError
+ */
+export async function endOnOtherQueue(temporal: Client, target: WakeTarget): Promise<boolean> {
+  const { schema, tenant_id, thread_id, graph, version } = target;
+  const workflowId = threadWorkflowId(schema, tenant_id, thread_id);
+  try {
+    const { status, taskQueue, runId } = await temporal.workflow.getHandle(workflowId).describe();
+    if (status.name !== 'RUNNING' || taskQueue === graphTaskQueue(schema, graph, version)) return false;
+    // That very one: by now another may be open in its place.
+    await temporal.workflow.getHandle(workflowId, runId).terminate(`the thread is under ${graph}@${version}`);
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
+    throw temporalError(error);
+  }
+}
+
 export function temporalError(error: unknown): TemporalUnavailableError {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const message = cause instanceof Error ? cause.message : String(cause);

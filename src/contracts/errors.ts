@@ -80,6 +80,17 @@ export class VersionMismatchError extends PerdureError {
   }
 }
 
+/** No live worker serves that version of the graph, so what needs its code can't be done. */
+export class VersionNotServedError extends PerdureError {
+  constructor(ref: string, details: Record<string, unknown> = {}) {
+    super(
+      'VERSION_NOT_SERVED',
+      `No worker serves ${ref}. Start one from the code of that version ('perdure up' in its folder) and try again.`,
+      details,
+    );
+  }
+}
+
 export class UnknownThreadError extends PerdureError {
   constructor(threadId: string) {
     super('THREAD_UNKNOWN', `No thread '${threadId}' exists. 'perdure threads' lists those that do.`, {

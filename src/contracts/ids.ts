@@ -60,6 +60,11 @@ export function threadWorkflowId(schema: string, tenant: string, thread: string)
   return `${installationPrefix(schema)}thread/${encodeURIComponent(tenant)}/${encodeURIComponent(thread)}`;
 }
 
+/** The workflow that moves some threads to another version. */
+export function migrateWorkflowId(schema: string, graph: string, version: string, id: string): string {
+  return `${installationPrefix(schema)}migrate/${graphRef(graph, version)}/${id}`;
+}
+
 /** The task queue of one version of one graph. */
 export function graphTaskQueue(schema: string, graph: string, version: string): string {
   return `${installationPrefix(schema)}${graphRef(graph, version)}`;

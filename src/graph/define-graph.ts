@@ -1,6 +1,7 @@
 import type { Pregel } from '@langchain/langgraph/pregel';
 import { GraphLoadError } from '../contracts/errors.ts';
 import { graphName, graphVersion } from '../contracts/ids.ts';
+import { migrationSteps, type Migrations, type MigrationStep } from './migration-path.ts';
 
 /** A compiled LangGraph graph of any shape: StateGraph, MessageGraph, functional `entrypoint`, prebuilt agent. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the only type that every compiled graph fits
@@ -15,6 +16,8 @@ export type GraphParts = {
     edges?: Set<[string, string]>;
     waitingEdges?: Set<[string[], string]>;
     branches?: Record<string, Record<string, { ends?: Record<string, string> }>>;
+    /** A zod object or a StateSchema; undefined where the state is an Annotation. */
+    _schemaRuntimeDefinition?: unknown;
   };
 };
 
@@ -29,6 +32,11 @@ export type DefineGraphOptions = {
   version: string;
   /** The compiled graph. Its own checkpointer, if any, is replaced while perdure runs it. */
   graph: unknown;
+  /**
+   * How threads of older versions come to this one, such as `{ '17->18': (values) => ({ ...values, currency: 'EUR' }) }`.
+   * `perdure threads migrate` follows several, one after the other. Default: none; such threads stay where they are.
+   */
+  migrations?: Migrations;
 };
 
 const MARK = Symbol.for('perdure.graph-definition');
@@ -37,11 +45,12 @@ export type GraphDefinition = {
   readonly name: string;
   readonly version: string;
   readonly graph: CompiledGraph;
+  readonly migrations: readonly MigrationStep[];
 };
 
 /**
  * Names a graph and its version, so that threads can be bound to it.
- * @throws GraphLoadError when the name, the version or the graph is not one.
+ * @throws GraphLoadError when the name, the version, the graph or a migration is not one.
  */
 export function defineGraph(options: DefineGraphOptions): GraphDefinition {
   const name = graphName.safeParse(options.name);
@@ -57,7 +66,8 @@ export function defineGraph(options: DefineGraphOptions): GraphDefinition {
     throw new GraphLoadError(
       `defineGraph: 'graph' of '${options.name}' is not a compiled LangGraph graph. Call .compile() on it.`,
     );
-  return { name: name.data, version: version.data, graph, [MARK]: true } as GraphDefinition;
+  const migrations = migrationSteps(name.data, options.migrations ?? {});
+  return { name: name.data, version: version.data, graph, migrations, [MARK]: true } as GraphDefinition;
 }
 
 /** Whether `value` was made by defineGraph(), of this copy of perdure or another. */

@@ -11,12 +11,18 @@ const graphEntry = z.union([
 
 /** LangGraph's own file. What perdure does not need (dependencies, node_version, http, ...) is left alone. */
 const langgraphJson = z.looseObject({
+  /** By name, or as `name@version` where several versions of one graph are served side by side. */
   graphs: z.record(z.string(), graphEntry),
   env: z.union([z.string(), z.record(z.string(), z.string())]).optional(),
   /** Ours: versions of graphs whose own code names none. */
   perdure: z
     .strictObject({
-      graphs: z.record(z.string(), z.strictObject({ version: graphVersion.optional() })).optional(),
+      graphs: z
+        .record(
+          z.string(),
+          z.strictObject({ version: graphVersion.optional(), migrations: z.string().optional() }),
+        )
+        .optional(),
     })
     .optional(),
 });
@@ -29,6 +35,16 @@ export type GraphSource = {
   exportName: string;
   /** Where langgraph.json gives one. */
   version: string | undefined;
+  /** The export that holds migrations for a graph whose own code has none. */
+  migrations: ModuleExport | undefined;
+};
+
+/** An export of a module, as langgraph.json names one: `./file.ts:export`. */
+export type ModuleExport = {
+  /** Absolute. */
+  file: string;
+  /** `default` for the default one. */
+  exportName: string;
 };
 
 export type Project = {
@@ -57,13 +73,19 @@ export function readProject(file: string): Project {
     const issue = parsed.error.issues[0];
     throw new ConfigError(`${file}: ${issue?.path.join('.') || 'the document'}: ${issue?.message}`, { file });
   }
-  const graphs = Object.entries(parsed.data.graphs).map(([name, entry]) =>
+  // Those with a version in their key first: of all, the plain one is then registered last, and is the newest.
+  const entries = Object.entries(parsed.data.graphs);
+  const ordered = [
+    ...entries.filter(([key]) => key.includes('@')),
+    ...entries.filter(([key]) => !key.includes('@')),
+  ];
+  const graphs = ordered.map(([name, entry]) =>
     graphSource(
       file,
       folder,
       name,
       typeof entry === 'string' ? entry : entry.path,
-      parsed.data.perdure?.graphs?.[name]?.version,
+      parsed.data.perdure?.graphs?.[name],
     ),
   );
   for (const name of Object.keys(parsed.data.perdure?.graphs ?? {}))
@@ -97,22 +119,40 @@ function parseJson(file: string): unknown {
 function graphSource(
   file: string,
   folder: string,
-  name: string,
+  key: string,
   path: string,
-  version: string | undefined,
+  own: { version?: string | undefined; migrations?: string | undefined } | undefined,
 ): GraphSource {
-  const checked = graphName.safeParse(name);
-  if (!checked.success)
-    throw new ConfigError(`${file}: graphs.${name}: ${checked.error.issues[0]?.message}`, { file });
+  const [, name = key, inKey] = /^([^@]*)@(.*)$/.exec(key) ?? [];
+  for (const checked of [graphName.safeParse(name), graphVersion.optional().safeParse(inKey)])
+    if (!checked.success)
+      throw new ConfigError(`${file}: graphs.${key}: ${checked.error.issues[0]?.message}`, { file });
+  if (inKey !== undefined && own?.version !== undefined && own.version !== inKey)
+    throw new ConfigError(
+      `${file}: perdure.graphs.${key}.version: it is ${own.version}, but the key says ${inKey}`,
+      { file },
+    );
+  return {
+    name,
+    ...moduleExport(file, folder, `graphs.${key}`, path),
+    version: inKey ?? own?.version,
+    migrations:
+      own?.migrations === undefined
+        ? undefined
+        : moduleExport(file, folder, `perdure.graphs.${key}.migrations`, own.migrations),
+  };
+}
+
+function moduleExport(file: string, folder: string, where: string, path: string): ModuleExport {
   // A Windows path has a colon after its drive; the export comes after the last one.
   const colon = path.lastIndexOf(':');
   const [source, exportName] = colon > 1 ? [path.slice(0, colon), path.slice(colon + 1)] : [path, 'default'];
   if (source === '' || exportName === '')
-    throw new ConfigError(`${file}: graphs.${name}: '${path}' is not ./file.ts:export`, { file });
+    throw new ConfigError(`${file}: ${where}: '${path}' is not ./file.ts:export`, { file });
   const absolute = isAbsolute(source) ? source : resolve(folder, source);
   if (!existsSync(absolute))
-    throw new ConfigError(`${file}: graphs.${name}: there is no file ${absolute}`, { file });
-  return { name, file: absolute, exportName, version };
+    throw new ConfigError(`${file}: ${where}: there is no file ${absolute}`, { file });
+  return { file: absolute, exportName };
 }
 
 function readEnv(

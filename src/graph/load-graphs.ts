@@ -10,7 +10,8 @@ import {
   type GraphDefinition,
 } from './define-graph.ts';
 import { fingerprint, graphShape, type GraphShape } from './fingerprint.ts';
-import type { GraphSource } from './langgraph-json.ts';
+import type { GraphSource, ModuleExport } from './langgraph-json.ts';
+import { migrationSteps } from './migration-path.ts';
 
 /** A graph that can be run, and what it is registered under. */
 export type LoadedGraph = GraphDefinition & { shape: GraphShape; fingerprint: string };
@@ -24,11 +25,23 @@ export type LoadedGraph = GraphDefinition & { shape: GraphShape; fingerprint: st
  * @throws GraphLoadError that names the file and the export.
  */
 export async function loadGraph(source: GraphSource): Promise<LoadedGraph> {
+  const graph = await loadDefinition(source);
+  if (source.migrations === undefined) return graph;
+  const more = migrationSteps(source.name, await exportedValue(source.migrations));
+  return { ...graph, migrations: [...graph.migrations, ...more] };
+}
+
+async function loadDefinition(source: GraphSource): Promise<LoadedGraph> {
   const value = await exportedValue(source);
   if (isGraphDefinition(value)) {
     if (value.name !== source.name)
       throw new GraphLoadError(
         `langgraph.json calls it '${source.name}', but defineGraph in ${source.file} calls it '${value.name}'. Make them equal.`,
+        { file: source.file },
+      );
+    if (source.version !== undefined && value.version !== source.version)
+      throw new GraphLoadError(
+        `langgraph.json gives '${source.name}' the version ${source.version}, but defineGraph in ${source.file} says ${value.version}. Make them equal.`,
         { file: source.file },
       );
     return withShape(value);
@@ -68,10 +81,12 @@ function withVersion(source: GraphSource, graph: CompiledGraph): LoadedGraph {
 /** Adds to a definition what registration needs. */
 export function withShape(definition: GraphDefinition): LoadedGraph {
   const shape = graphShape(definition.graph);
-  return { ...definition, shape, fingerprint: fingerprint(shape) };
+  // An older copy of perdure made definitions without migrations.
+  const { migrations = [] }: Partial<GraphDefinition> = definition;
+  return { ...definition, migrations, shape, fingerprint: fingerprint(shape) };
 }
 
-async function exportedValue(source: GraphSource): Promise<unknown> {
+async function exportedValue(source: ModuleExport): Promise<unknown> {
   let module: Record<string, unknown>;
   try {
     module = await importModule(source.file);

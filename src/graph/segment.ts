@@ -9,6 +9,7 @@ import { withRunContext } from '../operations/run-context.ts';
 import type { Database } from '../postgres/database.ts';
 import { faultPoint, faultsArmed } from '../telemetry/fault-points.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
+import { noteStray } from '../threads/stray-workflows.ts';
 import { askedInterrupts } from './asked-interrupts.ts';
 import { deltaOutput } from './delta-output.ts';
 import { beginBranch, beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
@@ -48,8 +49,12 @@ const MACHINERY = ['STORAGE_UNAVAILABLE', 'FENCE_STALE', 'CHECKPOINT_PARENT_STAL
 /** Advances a thread's oldest unfinished run over as many supersteps as it may. */
 export function createSegmentRunner(options: SegmentRunnerOptions): SegmentRunner {
   return async (request, control) => {
-    const run = await beginSegment(options.database, request.tenant_id, request.thread_id);
-    if (!run) return { outcome: 'idle', run_id: null, more: false, waiting: false };
+    const { tenant_id: tenant, thread_id: thread, version } = request;
+    const run = await beginSegment(options.database, tenant, thread, version);
+    if (!run) {
+      await noteStray(options.database, tenant, thread, version);
+      return { outcome: 'idle', run_id: null, more: false, waiting: false };
+    }
     faultPoint('segment:begun');
     return new Segment(options, request, control, run).advance();
   };

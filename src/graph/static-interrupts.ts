@@ -23,7 +23,10 @@ export async function stopsAtHead(
   const before: Nodes = config.interrupt_before ?? graph.interruptBefore ?? [];
   const after: Nodes = config.interrupt_after ?? graph.interruptAfter ?? [];
   if (before.length === 0 && after.length === 0) return false;
-  const head = await saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: '' } });
+  let head = await saver.getTuple({ configurable: { thread_id: threadId, checkpoint_ns: '' } });
+  // A migrated checkpoint stands where the one it was made from stood, which its parent shows.
+  while (head?.parentConfig && head.metadata && 'migrated_from' in head.metadata)
+    head = await saver.getTuple(head.parentConfig);
   if (!head || !movedSinceStop(head.checkpoint)) return false;
   // What begins a fork goes on, as a person's "go on" does.
   if (head.metadata?.source === 'update' || head.metadata?.source === 'fork') return false;

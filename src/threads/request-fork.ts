@@ -1,15 +1,15 @@
 import type pg from 'pg';
-import { InvalidInputError, UnknownCheckpointError } from '../contracts/errors.ts';
-import { checkpointThreadId } from '../contracts/ids.ts';
+import { InvalidInputError, UnknownCheckpointError, VersionMismatchError } from '../contracts/errors.ts';
+import { checkpointThreadId, graphRef } from '../contracts/ids.ts';
 import { forkRequest, type ForkRequest } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
-import { lockThread } from './locked-thread.ts';
+import { lockThread, type LockedThread } from './locked-thread.ts';
 import { insertRun, type RecordedRun, type Waking } from './request-run.ts';
 
 /**
  * Records a run that begins a new branch of the thread at one of its root checkpoints, queued behind the thread's
  * other runs. What was there stays as it is.
- * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | UnknownCheckpointError
+ * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | UnknownCheckpointError | VersionMismatchError
  */
 export async function requestFork(
   database: Database,
@@ -29,7 +29,7 @@ export async function requestFork(
     });
   return database.transaction(async (client) => {
     const thread = await lockThread(client, database, tenant, threadId);
-    const config = await configAt(client, database, tenant, threadId, checkpointId);
+    const config = await configAt(client, database, tenant, { threadId, checkpointId, thread });
     const run = await insertRun(client, database, {
       tenant,
       thread: threadId,
@@ -64,11 +64,10 @@ async function configAt(
   client: pg.PoolClient,
   database: Database,
   tenant: string,
-  threadId: string,
-  checkpointId: string,
+  { threadId, checkpointId, thread }: { threadId: string; checkpointId: string; thread: LockedThread },
 ): Promise<unknown> {
-  const { rows } = await client.query<{ ns: string; config: unknown }>(
-    `SELECT c.checkpoint_ns AS ns, r.config FROM ${database.table('checkpoints')} c
+  const { rows } = await client.query<{ ns: string; graph_version: string | null; config: unknown }>(
+    `SELECT c.checkpoint_ns AS ns, c.metadata ->> 'graph_version' AS graph_version, r.config FROM ${database.table('checkpoints')} c
      LEFT JOIN ${database.table('runs')} r ON r.tenant_id = $1 AND r.thread_id = $4 AND r.run_id::text = c.metadata ->> 'run_id'
      WHERE c.thread_id = $2 AND c.checkpoint_id = $3 ORDER BY c.checkpoint_ns LIMIT 1`,
     [tenant, checkpointThreadId(tenant, threadId), checkpointId, threadId],
@@ -79,6 +78,12 @@ async function configAt(
     throw new InvalidInputError(
       `Checkpoint '${checkpointId}' is one of the subgraph ${row.ns}. Fork at a checkpoint of the whole graph: 'perdure history ${threadId}' lists them.`,
       { thread_id: threadId, checkpoint_id: checkpointId, checkpoint_ns: row.ns },
+    );
+  const now = graphRef(thread.graph, thread.version);
+  if (row.graph_version !== null && row.graph_version !== now)
+    throw new VersionMismatchError(
+      `Checkpoint '${checkpointId}' was written by ${row.graph_version}, and thread '${threadId}' is under ${now} since it was migrated. Fork at a checkpoint of ${now}.`,
+      { thread_id: threadId, checkpoint_id: checkpointId, graph_version: row.graph_version },
     );
   return row.config ?? {};
 }

@@ -57,17 +57,18 @@ const FORK_STEPS = "(c.metadata ->> 'step')::int - (c.metadata ->> 'superstep'):
 
 /**
  * Takes the thread's oldest unfinished run in hand and raises the fence, so that every earlier attempt is shut out
- * from this moment on. Undefined when nothing waits, or the thread was deleted.
+ * from this moment on. Undefined when nothing waits, the thread was deleted, or is not under `version`.
  */
 export async function beginSegment(
   database: Database,
   tenant: string,
   threadId: string,
+  version?: string,
 ): Promise<ClaimedRun | undefined> {
   for (;;) {
-    const run = await claimRun(database, tenant, threadId);
+    const run = await claimRun(database, tenant, threadId, version);
     // An earlier attempt that was just ending the run that this one saw: others may wait behind it.
-    if (run === undefined && (await hasUnfinishedRun(database, tenant, threadId))) continue;
+    if (run === undefined && (await hasUnfinishedRun(database, tenant, threadId, version))) continue;
     if (run === undefined || run.head_checkpoint_id === null || run.head_step !== null) return run;
     return { ...run, ...(await stepsAtHead(database, run)) };
   }
@@ -81,6 +82,7 @@ async function claimRun(
   database: Database,
   tenant: string,
   threadId: string,
+  version: string | undefined,
 ): Promise<ClaimedRun | undefined> {
   const checkpoint = (columns: string, which: string) =>
     `(SELECT ${columns} FROM ${database.table('checkpoints')} c
@@ -95,7 +97,8 @@ async function claimRun(
        UPDATE ${database.table('threads')} AS t
        SET fence = fence + 1, status = 'busy', updated_at = now(), head_checkpoint_id = greatest(
          head_checkpoint_id, ${checkpoint('checkpoint_id', 'true ORDER BY checkpoint_id DESC LIMIT 1')})
-       WHERE tenant_id = $1 AND thread_id = $2 AND deleted_at IS NULL AND EXISTS (SELECT FROM next)
+       WHERE tenant_id = $1 AND thread_id = $2 AND ($3::text IS NULL OR version = $3) AND deleted_at IS NULL
+         AND EXISTS (SELECT FROM next)
        RETURNING fence, checkpoint_thread_id, lineage_root, head_checkpoint_id, state_version, branch_id, branch_effects,
          rewound, rewound_to, ${checkpoint(STEP, 'c.checkpoint_id = t.rewound_to')} AS rewound_step,
          ${checkpoint(STEP, head)} AS head_step, ${checkpoint(FORK_STEPS, head)} AS head_fork_steps
@@ -116,17 +119,23 @@ async function claimRun(
        t.head_step, t.state_version, coalesce(t.head_fork_steps, 0) AS head_fork_steps, r.fork_checkpoint_id,
        r.fork_values, r.fork_as_node, coalesce(${checkpoint(FORK_STEPS, forked)}, 0) AS base_fork_steps, r.effects,
        t.branch_id, t.branch_effects`,
-    [tenant, threadId],
+    [tenant, threadId, version ?? null],
   );
   const row = rows[0];
   return row && { ...row, fence: Number(row.fence) };
 }
 
-async function hasUnfinishedRun(database: Database, tenant: string, threadId: string): Promise<boolean> {
+async function hasUnfinishedRun(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  version: string | undefined,
+): Promise<boolean> {
   const { rowCount } = await database.query(
     `SELECT FROM ${database.table('threads')} t JOIN ${database.table('runs')} r USING (tenant_id, thread_id)
-     WHERE tenant_id = $1 AND thread_id = $2 AND t.deleted_at IS NULL AND r.status IN ('pending', 'running') LIMIT 1`,
-    [tenant, threadId],
+     WHERE tenant_id = $1 AND thread_id = $2 AND ($3::text IS NULL OR t.version = $3) AND t.deleted_at IS NULL
+       AND r.status IN ('pending', 'running') LIMIT 1`,
+    [tenant, threadId, version ?? null],
   );
   return rowCount === 1;
 }

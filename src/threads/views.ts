@@ -7,7 +7,7 @@ import type { Database } from '../postgres/database.ts';
 /** Postgres' own ISO 8601 in UTC, with milliseconds. */
 const iso = (column: string) => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
-const RUN_COLUMNS = `r.run_id, r.thread_id, t.graph, t.version, r.kind, r.status, r.error, r.attempts, r.stopped_by,
+const RUN_COLUMNS = `r.run_id, r.thread_id, t.graph, coalesce(r.version, t.version) AS version, r.kind, r.status, r.error, r.attempts, r.stopped_by,
   ${iso('r.created_at')} AS created_at, ${iso('r.started_at')} AS started_at, ${iso('r.finished_at')} AS finished_at`;
 
 const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, value, status, answer, answered_by,
@@ -29,7 +29,8 @@ export async function readRun(database: Database, tenant: string, runId: string)
     `SELECT ${RUN_COLUMNS}, r.checkpoint_id, r.next, r.output, t.checkpoint_thread_id, g.output_channels
      FROM ${database.table('runs')} r
      JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
-     LEFT JOIN ${database.table('graph_versions')} g USING (tenant_id, graph, version)
+     LEFT JOIN ${database.table('graph_versions')} g
+       ON g.tenant_id = t.tenant_id AND g.graph = t.graph AND g.version = coalesce(r.version, t.version)
      WHERE r.tenant_id = $1 AND r.run_id = $2`,
     [tenant, runId],
   );

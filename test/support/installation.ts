@@ -3,7 +3,7 @@ import { Client, Connection } from '@temporalio/client';
 import { DefaultLogger, makeTelemetryFilterString, Runtime } from '@temporalio/worker';
 import { inject } from 'vitest';
 import { PerdureClient } from '../../src/client/client.ts';
-import { defineGraph } from '../../src/graph/define-graph.ts';
+import { defineGraph, isGraphDefinition } from '../../src/graph/define-graph.ts';
 import { withShape } from '../../src/graph/load-graphs.ts';
 import { GraphRegistry } from '../../src/graph/registry.ts';
 import { openDatabase, quoteIdentifier, type Database } from '../../src/postgres/database.ts';
@@ -28,7 +28,7 @@ export type Installation = {
   close(): Promise<void>;
 };
 
-/** Compiled graphs by name; each gets version 1. */
+/** Compiled graphs by name, each gets version 1; or what defineGraph() made, under any key. */
 export type TestGraphs = Record<string, unknown>;
 
 let quiet = false;
@@ -63,7 +63,9 @@ export async function openInstallation(
   const client = new PerdureClient({ database, temporal, tenant: 'default' });
   const workers: ThreadWorker[] = [];
   const load = (graphs: TestGraphs) =>
-    Object.entries(graphs).map(([name, graph]) => withShape(defineGraph({ name, version: '1', graph })));
+    Object.entries(graphs).map(([name, graph]) =>
+      withShape(isGraphDefinition(graph) ? graph : defineGraph({ name, version: '1', graph })),
+    );
   return {
     schema,
     database,
