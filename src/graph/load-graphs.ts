@@ -81,9 +81,7 @@ function withVersion(source: GraphSource, graph: CompiledGraph): LoadedGraph {
 /** Adds to a definition what registration needs. */
 export function withShape(definition: GraphDefinition): LoadedGraph {
   const shape = graphShape(definition.graph);
-  // An older copy of perdure made definitions without migrations.
-  const { migrations = [] }: Partial<GraphDefinition> = definition;
-  return { ...definition, migrations, shape, fingerprint: fingerprint(shape) };
+  return { ...definition, shape, fingerprint: fingerprint(shape) };
 }
 
 async function exportedValue(source: ModuleExport): Promise<unknown> {

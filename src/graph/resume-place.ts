@@ -46,7 +46,7 @@ async function whyTasksDiffer(
 ): Promise<string | undefined> {
   const own: CompiledGraph = graph.graph.withConfig({});
   own.checkpointer = new Preview(saver, head);
-  const { thread_id: threadId } = head.config.configurable ?? {};
+  const threadId: unknown = head.config.configurable?.['thread_id'];
   const state = await own.getState({ configurable: { thread_id: threadId } }, { subgraphs: true });
   const tasks = new Set(state.tasks.map((task) => task.id));
   const written = (head.pendingWrites ?? []).find(([id, channel]) => isResult(id, channel) && !tasks.has(id));
