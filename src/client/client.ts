@@ -47,6 +47,7 @@ import { markSignalled } from '../threads/wake-list.ts';
 import { diffCheckpoints, type CheckpointDiff } from './diff.ts';
 import { readHistory, type HistoryEntry } from './history.ts';
 import { migrateThreads, type MigrateOptions } from './migrate.ts';
+import { operationQuestion, questionOf } from './operation-questions.ts';
 import { outputAt } from './output.ts';
 import { RunWaiter } from './run-waiter.ts';
 import { signalCancel, temporalError, wakeThread, type WakeTarget } from './wake.ts';
@@ -166,7 +167,7 @@ export class PerdureClient {
     options: { interruptId?: string; actor?: string } = {},
   ): Promise<Answered> {
     const actor = options.actor ?? 'user:unknown';
-    const asked = await this.#operationQuestion(threadId, options.interruptId);
+    const asked = await operationQuestion(this.database, this.tenant, threadId, options.interruptId);
     if (asked) {
       const resolution = parseResolution(value);
       // Whether a fork may run an effect is between the two: its task reads the answer.
@@ -267,7 +268,7 @@ export class PerdureClient {
     actor = 'user:unknown',
   ): Promise<{ operation: OperationView; answered: Answered | undefined }> {
     const parsed = parseResolution(resolution);
-    const pending = await this.#questionOf(operationId);
+    const pending = await questionOf(this.database, this.tenant, operationId);
     if (pending) {
       const answered = await this.answer(pending.thread_id, parsed, {
         interruptId: pending.interrupt_id,
@@ -356,34 +357,6 @@ export class PerdureClient {
       graph: run.graph,
       version: run.version,
     };
-  }
-
-  async #operationQuestion(
-    threadId: string,
-    interruptId: string | undefined,
-  ): Promise<{ operationId: string; interruptId: string } | undefined> {
-    const { rows } = await this.database.query<{
-      kind: string;
-      operation_id: string | null;
-      interrupt_id: string;
-    }>(
-      `SELECT kind, operation_id, interrupt_id FROM ${this.database.table('interrupts')}
-       WHERE tenant_id = $1 AND thread_id = $2 AND status = 'pending' AND ($3::text IS NULL OR interrupt_id = $3) LIMIT 2`,
-      [this.tenant, threadId, interruptId ?? null],
-    );
-    const only = rows.length === 1 ? rows[0] : undefined;
-    return only?.kind === 'operation' && only.operation_id !== null
-      ? { operationId: only.operation_id, interruptId: only.interrupt_id }
-      : undefined;
-  }
-
-  async #questionOf(operationId: string): Promise<{ thread_id: string; interrupt_id: string } | undefined> {
-    const { rows } = await this.database.query<{ thread_id: string; interrupt_id: string }>(
-      `SELECT thread_id, interrupt_id FROM ${this.database.table('interrupts')}
-       WHERE tenant_id = $1 AND operation_id = $2 AND status = 'pending' ORDER BY sequence LIMIT 1`,
-      [this.tenant, operationId],
-    );
-    return rows[0];
   }
 
   /** Leaves a resolution that was recorded before a crash as it is, so that the thread can be woken after all. */
