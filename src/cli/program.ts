@@ -3,6 +3,7 @@ import { MULTITASK_STRATEGIES } from '../contracts/runs.ts';
 import type { OperationsOptions } from './operation-commands.ts';
 import type { ResolveOptions } from './resolve-command.ts';
 import type { ResumeOptions } from './resume-command.ts';
+import type { RetryOptions } from './retry-command.ts';
 import type { RunOptions } from './run-command.ts';
 import type { ThreadsOptions } from './thread-commands.ts';
 import { addTimeTravelCommands } from './time-travel-program.ts';
@@ -51,7 +52,7 @@ Examples:
 Which project: the nearest langgraph.json from here upward, or --project. Its data lies beside it in .perdure
 (PERDURE_HOME moves it). DATABASE_URL and TEMPORAL_ADDRESS point to servers of your own.
 
-What starts what: up, run, resume and fork start servers and a worker where they don't run; cancel, migrate and
+What starts what: up, run, resume, retry and fork start servers and a worker where they don't run; cancel, migrate and
 operations resolve start servers (the last a worker too). threads, thread, approvals, history, diff, operations and
 doctor only look: where nothing runs they say so.
 
@@ -158,6 +159,20 @@ function addRunCommands(program: Command, start: Start): void {
     .action(async (thread: string, options: ResumeOptions, command: Command) =>
       start(command, async (session) =>
         (await import('./resume-command.ts')).resumeThread(session, thread, options),
+      ),
+    );
+  addCommon(program.command('retry'))
+    .summary('go on after an error')
+    .description(
+      'Goes on with a thread that an error blocked, from its last checkpoint, once the cause is gone. What had finished is not run again. A run that waits for its next attempt is tried at once.',
+    )
+    .argument('<thread>')
+    .option('--detach', "don't wait for the end")
+    .addOption(noWorker())
+    .addHelpText('after', examples('perdure retry mira'))
+    .action(async (thread: string, options: RetryOptions, command: Command) =>
+      start(command, async (session) =>
+        (await import('./retry-command.ts')).retryThread(session, thread, options),
       ),
     );
   addCommon(program.command('cancel'))

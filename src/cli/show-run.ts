@@ -1,6 +1,6 @@
 import type { ErrorRecord } from '../contracts/json.ts';
 import { NEW_EFFECT_QUESTION_PREFIX } from '../contracts/operations.ts';
-import type { RunResult, RunStatus } from '../contracts/runs.ts';
+import type { RunResult, RunRetry, RunStatus } from '../contracts/runs.ts';
 import type { RecordedRun } from '../threads/request-run.ts';
 import { EXIT } from './exit-status.ts';
 import { plain } from './output.ts';
@@ -30,7 +30,7 @@ export function showRun(session: Session, result: RunResult): number {
           return `${yellow('stopped')}: ${where}, by run ${result.stopped_by}`;
         return `${yellow('waiting')}: ${where}\n${questions(session, result)}`;
       case 'error':
-        return `${red('failed')}: ${where}\n${plain(errorLine(result.error))}`;
+        return `${red('failed')}: ${where}\n${plain(errorLine(result.error))}${result.error?.hint === undefined ? '' : `\n${plain(result.error.hint)}`}`;
       case 'cancelled':
         return `${red('cancelled')}: ${where}`;
       case 'rolled_back':
@@ -114,6 +114,24 @@ export function resumeLine(
 export function errorLine(error: ErrorRecord | undefined): string {
   if (!error) return 'no reason is on record';
   return `${error.node === undefined ? '' : `in ${error.node}: `}${error.name}: ${error.message}`;
+}
+
+/** Why a thread is blocked, and what to do. */
+export function blockedLines(error: ErrorRecord): string[] {
+  const times = error.attempts === undefined ? '' : ` (attempt ${error.attempts}, ${error.reason})`;
+  return [
+    `blocked by an error${error.node === undefined ? '' : ` in ${plain(error.node)}`}${times}:`,
+    indented(plain(error.stack ?? `${error.name}: ${error.message}`)),
+    ...(error.hint === undefined ? [] : [plain(error.hint)]),
+  ];
+}
+
+/** Until when a run waits, and after what. */
+export function pauseLines(session: Session, threadId: string, { retry_at, error }: RunRetry): string[] {
+  return [
+    `waits since attempt ${error.attempts ?? 1} failed, and tries again at ${retry_at}: ${plain(errorLine(error))}`,
+    `At once: ${session.commandLine('retry', threadId)}`,
+  ];
 }
 
 function indented(text: string): string {

@@ -3,7 +3,7 @@ import { EXIT } from './exit-status.ts';
 import { plain } from './output.ts';
 import { withDatabase } from './looking.ts';
 import type { Session } from './session.ts';
-import { errorLine, resumeLine } from './show-run.ts';
+import { blockedLines, errorLine, pauseLines, resumeLine } from './show-run.ts';
 import { cell, table, time } from './table.ts';
 import { listInterrupts, listRuns, listThreads, readRun, readThread } from '../threads/views.ts';
 
@@ -68,6 +68,9 @@ export async function showThread(session: Session, threadId: string): Promise<nu
         'no runs',
       ),
     );
+    const [newest] = shown.runs;
+    if (newest?.retry) lines.push('', ...pauseLines(session, threadId, newest.retry));
+    if (shown.status === 'error' && newest?.error) lines.push('', ...blockedLines(newest.error));
     for (const { id, node, value, kind } of shown.interrupts)
       lines.push(
         '',

@@ -33,6 +33,7 @@ import { cancelThread, type Cancelled } from '../threads/cancel.ts';
 import { listGraphVersions, type ServedGraph } from '../threads/graph-versions.ts';
 import { requestFork } from '../threads/request-fork.ts';
 import { requestRun, type RecordedRun } from '../threads/request-run.ts';
+import { retryThread, type Retried } from '../threads/retry-thread.ts';
 import { effectsOf } from '../threads/stop-runs.ts';
 import {
   listInterrupts,
@@ -187,6 +188,17 @@ export class PerdureClient {
   /** Goes on after a static interrupt (`interruptBefore`, `interruptAfter`). */
   async continueThread(threadId: string, actor = 'user:unknown'): Promise<RecordedRun> {
     const run = await continueThread(this.database, this.tenant, threadId, actor);
+    await this.#wake(run);
+    return run;
+  }
+
+  /**
+   * Goes on with a thread that an error blocked, from its last checkpoint; tasks that had finished are not run again.
+   * A run that waits for its next attempt is tried at once.
+   * @throws UnknownThreadError | ThreadDeletedError | NothingToRetryError
+   */
+  async retry(threadId: string, actor = 'user:unknown'): Promise<Retried> {
+    const run = await retryThread(this.database, this.tenant, threadId, actor);
     await this.#wake(run);
     return run;
   }

@@ -170,6 +170,16 @@ export class AlreadyAnsweredError extends PerdureError {
   }
 }
 
+/** The thread is not blocked by an error, so there is nothing to try again. */
+export class NothingToRetryError extends PerdureError {
+  constructor(threadId: string, status: string, why: string) {
+    super('NOTHING_TO_RETRY', `Thread '${threadId}' has nothing to retry: ${why}.`, {
+      thread_id: threadId,
+      status,
+    });
+  }
+}
+
 /** A newer attempt holds the thread, so this one may not write any more. */
 export class StaleFenceError extends PerdureError {
   constructor(threadId: string, details: Record<string, unknown> = {}) {

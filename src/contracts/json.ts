@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { redact } from './redact.ts';
 
 /** What JSON can hold: the only thing that crosses a process. */
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
@@ -43,19 +44,27 @@ export const errorRecord = z.object({
   message: z.string(),
   code: z.string().optional(),
   stack: z.string().optional(),
+  /** The way to the node that failed, `outer|inner` in a subgraph. */
   node: z.string().optional(),
+  /** How often the node failed in this place; crashes of workers don't count. */
+  attempts: z.int().optional(),
+  /** Why it was not tried again, or that it was tried often enough: a code of the error mapper. */
+  reason: z.string().optional(),
+  /** What a person can do about it. */
+  hint: z.string().optional(),
 });
 export type ErrorRecord = z.infer<typeof errorRecord>;
 
 /** The longest stack that is kept, in characters. */
 const MAX_STACK = 4_000;
 
+/** Without secrets, as far as they can be told by their look. */
 export function toErrorRecord(error: unknown): ErrorRecord {
-  if (!(error instanceof Error)) return { name: 'Error', message: String(error) };
+  if (!(error instanceof Error)) return { name: 'Error', message: redact(String(error)) };
   return {
     name: error.name,
-    message: error.message,
+    message: redact(error.message),
     ...('code' in error && typeof error.code === 'string' ? { code: error.code } : {}),
-    ...(error.stack ? { stack: error.stack.slice(0, MAX_STACK) } : {}),
+    ...(error.stack ? { stack: redact(error.stack).slice(0, MAX_STACK) } : {}),
   };
 }

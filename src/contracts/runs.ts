@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { graphName, graphVersion, runId, threadId } from './ids.ts';
 import { errorRecord, jsonObject, jsonValue } from './json.ts';
+import { retryPolicy } from './retry-policy.ts';
 
 /**
  * A run's life. `pending` until a worker takes it, then `running`; `interrupted` is an end of the run, though the
@@ -34,6 +35,8 @@ export const runConfig = z.strictObject({
   interrupt_after: z.union([z.literal('*'), z.array(z.string())]).optional(),
   /** Parallel tasks of one superstep at a time. Default: all. */
   max_concurrency: z.int().min(1).optional(),
+  /** How failing nodes are tried again, over what the graph and its nodes say. */
+  retry: retryPolicy.optional(),
 });
 export type RunConfig = z.infer<typeof runConfig>;
 
@@ -90,6 +93,10 @@ export type ForkRequest = z.input<typeof forkRequest>;
 export const runKind = z.enum(['input', 'resume', 'continue', 'fork']);
 export type RunKind = z.infer<typeof runKind>;
 
+/** A failed attempt of a node, after which the run waits for the next one. */
+export const runRetry = z.object({ retry_at: z.string(), error: errorRecord });
+export type RunRetry = z.infer<typeof runRetry>;
+
 /** A run as it is shown. */
 export const runView = z.object({
   run_id: runId,
@@ -99,6 +106,8 @@ export const runView = z.object({
   kind: runKind,
   status: runStatus,
   error: errorRecord.nullable(),
+  /** Where a node failed and is tried again: the newest failure, and when the next attempt begins. */
+  retry: runRetry.nullable(),
   attempts: z.int(),
   /** The run whose input stopped this one. */
   stopped_by: runId.nullable(),

@@ -36,10 +36,10 @@ export type AdvanceRequest = {
 
 /**
  * How one segment ended. `idle`: no run was waiting. `handed_over`: a run is not finished, but its worker drains
- * or its time budget is spent. The others are the run's own end.
+ * or its time budget is spent. `retry`: a node failed and is tried again later. The others are the run's own end.
  */
 export type AdvanceOutcome =
-  'idle' | 'handed_over' | 'success' | 'interrupted' | 'error' | 'cancelled' | 'rolled_back';
+  'idle' | 'handed_over' | 'retry' | 'success' | 'interrupted' | 'error' | 'cancelled' | 'rolled_back';
 
 export type AdvanceResult = {
   outcome: AdvanceOutcome;
@@ -48,6 +48,8 @@ export type AdvanceResult = {
   more: boolean;
   /** Whether the thread now waits for a person. */
   waiting: boolean;
+  /** After `retry`: how long from now until the next attempt, in ms. */
+  retry_in_ms?: number;
 };
 
 export type ThreadActivities = {

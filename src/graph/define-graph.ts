@@ -2,6 +2,7 @@ import type { Pregel } from '@langchain/langgraph/pregel';
 import { GraphLoadError } from '../contracts/errors.ts';
 import { graphName, graphVersion } from '../contracts/ids.ts';
 import { migrationSteps, type Migrations, type MigrationStep } from './migration-path.ts';
+import { retryPolicy, type RetryPolicy, type RetryPolicyInput } from '../contracts/retry-policy.ts';
 
 /** A compiled LangGraph graph of any shape: StateGraph, MessageGraph, functional `entrypoint`, prebuilt agent. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the only type that every compiled graph fits
@@ -37,6 +38,8 @@ export type DefineGraphOptions = {
    * `perdure threads migrate` follows several, one after the other. Default: none; such threads stay where they are.
    */
   migrations?: Migrations;
+  /** How its nodes are tried again when they fail. */
+  retry?: RetryPolicyInput | undefined;
 };
 
 const MARK = Symbol.for('perdure.graph-definition');
@@ -46,6 +49,7 @@ export type GraphDefinition = {
   readonly version: string;
   readonly graph: CompiledGraph;
   readonly migrations: readonly MigrationStep[];
+  readonly retry?: RetryPolicy | undefined;
 };
 
 /**
@@ -67,7 +71,19 @@ export function defineGraph(options: DefineGraphOptions): GraphDefinition {
       `defineGraph: 'graph' of '${options.name}' is not a compiled LangGraph graph. Call .compile() on it.`,
     );
   const migrations = migrationSteps(name.data, options.migrations ?? {});
-  return { name: name.data, version: version.data, graph, migrations, [MARK]: true } as GraphDefinition;
+  const retry = retryPolicy.optional().safeParse(options.retry);
+  if (!retry.success)
+    throw new GraphLoadError(
+      `defineGraph: retry of '${options.name}': ${retry.error.issues[0]?.path.join('.')}: ${retry.error.issues[0]?.message}`,
+    );
+  return {
+    name: name.data,
+    version: version.data,
+    graph,
+    migrations,
+    retry: retry.data,
+    [MARK]: true,
+  } as GraphDefinition;
 }
 
 /** Whether `value` was made by defineGraph(), of this copy of perdure or another. */

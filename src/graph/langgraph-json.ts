@@ -3,28 +3,26 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { ConfigError } from '../contracts/errors.ts';
 import { graphName, graphVersion } from '../contracts/ids.ts';
+import { retryPolicy, type RetryPolicyInput } from '../contracts/retry-policy.ts';
 
 const graphEntry = z.union([
   z.string(),
   z.looseObject({ path: z.string(), description: z.string().optional() }),
 ]);
 
+const graphSettings = z.strictObject({
+  version: graphVersion.optional(),
+  migrations: z.string().optional(),
+  retry: retryPolicy.optional(),
+});
+
 /** LangGraph's own file. What perdure does not need (dependencies, node_version, http, ...) is left alone. */
 const langgraphJson = z.looseObject({
   /** By name, or as `name@version` where several versions of one graph are served side by side. */
   graphs: z.record(z.string(), graphEntry),
   env: z.union([z.string(), z.record(z.string(), z.string())]).optional(),
-  /** Ours: versions of graphs whose own code names none. */
-  perdure: z
-    .strictObject({
-      graphs: z
-        .record(
-          z.string(),
-          z.strictObject({ version: graphVersion.optional(), migrations: z.string().optional() }),
-        )
-        .optional(),
-    })
-    .optional(),
+  /** Ours: what graphs whose own code names none of it run under. */
+  perdure: z.strictObject({ graphs: z.record(z.string(), graphSettings).optional() }).optional(),
 });
 
 export type GraphSource = {
@@ -37,6 +35,7 @@ export type GraphSource = {
   version: string | undefined;
   /** The export that holds migrations for a graph whose own code has none. */
   migrations: ModuleExport | undefined;
+  retry?: RetryPolicyInput | undefined;
 };
 
 /** An export of a module, as langgraph.json names one: `./file.ts:export`. */
@@ -121,7 +120,7 @@ function graphSource(
   folder: string,
   key: string,
   path: string,
-  own: { version?: string | undefined; migrations?: string | undefined } | undefined,
+  own: z.output<typeof graphSettings> | undefined,
 ): GraphSource {
   const [, name = key, inKey] = /^([^@]*)@(.*)$/.exec(key) ?? [];
   for (const checked of [graphName.safeParse(name), graphVersion.optional().safeParse(inKey)])
@@ -140,6 +139,7 @@ function graphSource(
       own?.migrations === undefined
         ? undefined
         : moduleExport(file, folder, `perdure.graphs.${key}.migrations`, own.migrations),
+    retry: own?.retry,
   };
 }
 

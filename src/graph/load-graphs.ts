@@ -74,7 +74,12 @@ async function callFactory(source: GraphSource, factory: GraphFactory): Promise<
 function withVersion(source: GraphSource, graph: CompiledGraph): LoadedGraph {
   const shape = graphShape(graph);
   const print = fingerprint(shape);
-  const definition = defineGraph({ name: source.name, version: source.version ?? print.slice(0, 8), graph });
+  const definition = defineGraph({
+    name: source.name,
+    version: source.version ?? print.slice(0, 8),
+    graph,
+    retry: source.retry,
+  });
   return { ...definition, shape, fingerprint: print };
 }
 

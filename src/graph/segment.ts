@@ -2,16 +2,17 @@ import { setMaxListeners } from 'node:events';
 import { RunControl } from '@langchain/langgraph';
 import { isPerdureError } from '../contracts/errors.ts';
 import { graphRef } from '../contracts/ids.ts';
-import { toErrorRecord } from '../contracts/json.ts';
 import type { AdvanceRequest, AdvanceResult, SegmentHeartbeat } from '../contracts/thread-workflow.ts';
 import type { BoundSaver, PerdureSaver } from '../checkpoint/saver.ts';
 import { withRunContext } from '../operations/run-context.ts';
 import type { Database } from '../postgres/database.ts';
 import { faultPoint, faultsArmed } from '../telemetry/fault-points.ts';
+import { postponeRun, readPause } from '../threads/postpone-run.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
 import { noteStray } from '../threads/stray-workflows.ts';
 import { askedInterrupts } from './asked-interrupts.ts';
 import { deltaOutput } from './delta-output.ts';
+import { judgeFailure, type Retry } from './failure.ts';
 import { beginBranch, beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
 import { nodeFaults } from './node-faults.ts';
 import { nextNodesOf } from './next-nodes.ts';
@@ -53,14 +54,22 @@ export function createSegmentRunner(options: SegmentRunnerOptions): SegmentRunne
     const run = await beginSegment(options.database, tenant, thread, version);
     if (!run) {
       await noteStray(options.database, tenant, thread, version);
-      return { outcome: 'idle', run_id: null, more: false, waiting: false };
+      return nothingDue(options.database, request);
     }
     faultPoint('segment:begun');
     return new Segment(options, request, control, run).advance();
   };
 }
 
+/** Either no run waits, or one that is to be tried again later. */
+async function nothingDue(database: Database, request: AdvanceRequest): Promise<AdvanceResult> {
+  const pause = await readPause(database, request.tenant_id, request.thread_id, request.version);
+  if (pause === undefined) return { outcome: 'idle', run_id: null, more: false, waiting: false };
+  return { outcome: 'retry', run_id: pause.run_id, more: true, waiting: false, retry_in_ms: pause.left_ms };
+}
+
 type Ended = Omit<SegmentEnd, 'run_id' | 'fence' | 'checkpoint_id'>;
+type Outcome = Ended | Retry | 'handed_over';
 
 /** One attempt on one run. */
 class Segment {
@@ -108,6 +117,7 @@ class Segment {
       const ended = await this.#execute(graph, saver, notCounted);
       if (ended === 'handed_over')
         return { outcome: ended, run_id: this.#run.run_id, more: true, waiting: false };
+      if ('delayMs' in ended) return await this.#postpone(ended);
       faultPoint('segment:ending');
       const result = await this.#finish(ended, saver.head);
       faultPoint('segment:finished');
@@ -151,7 +161,7 @@ class Segment {
   }
 
   /** Runs LangGraph and says how the run ended, or that it was handed over. Errors of the machinery are thrown. */
-  async #execute(graph: LoadedGraph, saver: BoundSaver, notCounted: number): Promise<Ended | 'handed_over'> {
+  async #execute(graph: LoadedGraph, saver: BoundSaver, notCounted: number): Promise<Outcome> {
     const onDrain = () => this.#drain.requestDrain('the worker drains');
     const onCancel = () => this.#stop.abort(new Error('the run is cancelled'));
     this.#control.draining.addEventListener('abort', onDrain);
@@ -181,7 +191,7 @@ class Segment {
       if (this.#drain.drainRequested && asked.length > 0 && unasked) return 'handed_over';
       return { status: 'interrupted', supersede: 'others', asked, next };
     } catch (error) {
-      return await this.#afterError(this.#broken ?? error, saver);
+      return await this.#afterError(graph, this.#broken ?? error, saver);
     } finally {
       clearTimeout(budget);
       this.#control.draining.removeEventListener('abort', onDrain);
@@ -278,7 +288,7 @@ class Segment {
     };
   }
 
-  async #afterError(error: unknown, saver: BoundSaver): Promise<Ended | 'handed_over'> {
+  async #afterError(graph: LoadedGraph, error: unknown, saver: BoundSaver): Promise<Outcome> {
     const drained = error instanceof Error && error.name === 'GraphDrained';
     if (drained && !this.#overLimit()) return 'handed_over';
     const machinery = saver.failure ?? findMachineryError(error);
@@ -289,12 +299,29 @@ class Segment {
       // The worker's time is up, or the cancel was for a run that has ended: this one goes on elsewhere.
       return 'handed_over';
     }
+    const failure = await judgeFailure({
+      definition: graph,
+      graph: this.#own(graph, saver),
+      threadId: this.#request.thread_id,
+      run: this.#run,
+      head: saver.head,
+      error: drained ? recursionError(this.#run) : error,
+    });
+    if (failure.retry !== undefined) return failure.retry;
     return {
       status: 'error',
-      error: toErrorRecord(drained ? recursionError(this.#run) : error),
+      error: failure.error,
       // After new input, or in a new branch, no older question can be answered; after an answer its siblings still can.
       supersede: this.#run.kind === 'input' || this.#begunBranch(saver.head) ? 'others' : 'none',
     };
+  }
+
+  async #postpone(retry: Retry): Promise<AdvanceResult> {
+    const { run_id, fence } = this.#run;
+    const { tenant_id, thread_id } = this.#request;
+    await postponeRun(this.#options.database, tenant_id, thread_id, { run_id, fence, ...retry });
+    faultPoint('segment:postponed');
+    return { outcome: 'retry', run_id, more: true, waiting: false, retry_in_ms: retry.delayMs };
   }
 
   /** What the run is to end as, where it was cancelled, or stopped by newer input. */

@@ -2,6 +2,7 @@ import { StaleFenceError } from '../contracts/errors.ts';
 import type { ErrorRecord, JsonValue } from '../contracts/json.ts';
 import type { EffectsMode, RunConfig, RunKind } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
+import type { RetryState } from './postpone-run.ts';
 
 /** A run that an attempt has taken in hand, and the thread as it stood at that moment. */
 export type ClaimedRun = {
@@ -34,6 +35,8 @@ export type ClaimedRun = {
   /** The same count for the checkpoint that the fork begins at. */
   base_fork_steps: number;
   effects: EffectsMode;
+  /** Failed attempts of nodes, where there were any. */
+  retry: RetryState | null;
   /** The branch that the thread was on when the run began. */
   branch_id: string | null;
   branch_effects: EffectsMode | null;
@@ -57,7 +60,8 @@ const FORK_STEPS = "(c.metadata ->> 'step')::int - (c.metadata ->> 'superstep'):
 
 /**
  * Takes the thread's oldest unfinished run in hand and raises the fence, so that every earlier attempt is shut out
- * from this moment on. Undefined when nothing waits, the thread was deleted, or is not under `version`.
+ * from this moment on. Undefined when nothing waits, the oldest run waits to be tried again later (see readPause), the
+ * thread was deleted, or is not under `version`.
  */
 export async function beginSegment(
   database: Database,
@@ -68,7 +72,7 @@ export async function beginSegment(
   for (;;) {
     const run = await claimRun(database, tenant, threadId, version);
     // An earlier attempt that was just ending the run that this one saw: others may wait behind it.
-    if (run === undefined && (await hasUnfinishedRun(database, tenant, threadId, version))) continue;
+    if (run === undefined && (await hasDueRun(database, tenant, threadId, version))) continue;
     if (run === undefined || run.head_checkpoint_id === null || run.head_step !== null) return run;
     return { ...run, ...(await stepsAtHead(database, run)) };
   }
@@ -91,33 +95,35 @@ async function claimRun(
   const forked = 'c.checkpoint_id = r.fork_checkpoint_id';
   const { rows } = await database.query<Omit<ClaimedRun, 'fence'> & { fence: string }>(
     `WITH next AS (
-       SELECT run_id FROM ${database.table('runs')}
+       SELECT run_id, retry_at <= now() OR cancel_requested_at IS NOT NULL AS due FROM ${database.table('runs')}
        WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') ORDER BY sequence LIMIT 1
+     ), due AS (
+       SELECT run_id FROM next WHERE coalesce(due, true)
      ), t AS (
        UPDATE ${database.table('threads')} AS t
        SET fence = fence + 1, status = 'busy', updated_at = now(), head_checkpoint_id = greatest(
          head_checkpoint_id, ${checkpoint('checkpoint_id', 'true ORDER BY checkpoint_id DESC LIMIT 1')})
        WHERE tenant_id = $1 AND thread_id = $2 AND ($3::text IS NULL OR version = $3) AND deleted_at IS NULL
-         AND EXISTS (SELECT FROM next)
+         AND EXISTS (SELECT FROM due)
        RETURNING fence, checkpoint_thread_id, lineage_root, head_checkpoint_id, state_version, branch_id, branch_effects,
          rewound, rewound_to, ${checkpoint(STEP, 'c.checkpoint_id = t.rewound_to')} AS rewound_step,
          ${checkpoint(STEP, head)} AS head_step, ${checkpoint(FORK_STEPS, head)} AS head_fork_steps
      )
      UPDATE ${database.table('runs')} AS r
-     SET status = 'running', attempts = attempts + 1, started_at = coalesce(started_at, now()),
+     SET status = 'running', retry_at = NULL, attempts = attempts + 1, started_at = coalesce(started_at, now()),
          base_checkpoint_id = CASE WHEN attempts = 0 THEN t.head_checkpoint_id ELSE base_checkpoint_id END,
          base_step = CASE WHEN attempts > 0 THEN base_step WHEN kind = 'fork' THEN ${checkpoint(STEP, forked)}
                           WHEN t.rewound THEN t.rewound_step ELSE t.head_step END,
          rewound = CASE WHEN attempts = 0 THEN t.rewound AND kind <> 'fork' ELSE r.rewound END,
          fork_checkpoint_id = CASE WHEN attempts = 0 AND t.rewound AND kind <> 'fork' THEN t.rewound_to
                                    ELSE fork_checkpoint_id END
-     FROM t, next
-     WHERE r.tenant_id = $1 AND r.run_id = next.run_id AND r.status IN ('pending', 'running')
+     FROM t, due
+     WHERE r.tenant_id = $1 AND r.run_id = due.run_id AND r.status IN ('pending', 'running')
      RETURNING r.run_id, r.kind, r.input, r.config, r.attempts, r.cancel_requested_at IS NOT NULL AS cancel_requested,
        r.stop_as, r.rewound,
        r.base_checkpoint_id, r.base_step, t.fence, t.checkpoint_thread_id, t.lineage_root, t.head_checkpoint_id,
        t.head_step, t.state_version, coalesce(t.head_fork_steps, 0) AS head_fork_steps, r.fork_checkpoint_id,
-       r.fork_values, r.fork_as_node, coalesce(${checkpoint(FORK_STEPS, forked)}, 0) AS base_fork_steps, r.effects,
+       r.fork_values, r.fork_as_node, coalesce(${checkpoint(FORK_STEPS, forked)}, 0) AS base_fork_steps, r.effects, r.retry,
        t.branch_id, t.branch_effects`,
     [tenant, threadId, version ?? null],
   );
@@ -125,19 +131,20 @@ async function claimRun(
   return row && { ...row, fence: Number(row.fence) };
 }
 
-async function hasUnfinishedRun(
+async function hasDueRun(
   database: Database,
   tenant: string,
   threadId: string,
   version: string | undefined,
 ): Promise<boolean> {
-  const { rowCount } = await database.query(
-    `SELECT FROM ${database.table('threads')} t JOIN ${database.table('runs')} r USING (tenant_id, thread_id)
+  const { rows } = await database.query<{ due: boolean }>(
+    `SELECT coalesce(r.retry_at <= now() OR r.cancel_requested_at IS NOT NULL, true) AS due
+     FROM ${database.table('threads')} t JOIN ${database.table('runs')} r USING (tenant_id, thread_id)
      WHERE tenant_id = $1 AND thread_id = $2 AND ($3::text IS NULL OR t.version = $3) AND t.deleted_at IS NULL
-       AND r.status IN ('pending', 'running') LIMIT 1`,
+       AND r.status IN ('pending', 'running') ORDER BY r.sequence LIMIT 1`,
     [tenant, threadId, version ?? null],
   );
-  return rowCount === 1;
+  return rows[0]?.due ?? false;
 }
 
 async function stepsAtHead(

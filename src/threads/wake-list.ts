@@ -41,6 +41,7 @@ export async function takeUnsignalled(database: Database, limit = 100): Promise<
        WHERE r.status IN ('pending', 'running') AND t.deleted_at IS NULL AND (
          (r.signalled_at IS NULL AND r.status = 'pending' AND r.created_at < now() - $1 * interval '1 millisecond')
          OR (r.signalled_at IS NULL AND r.status = 'running' AND r.started_at < now() - $2 * interval '1 millisecond')
+         OR (r.signalled_at < r.retry_at AND r.retry_at < now() - $1 * interval '1 millisecond')
          OR (coalesce(r.signalled_at < r.cancel_requested_at, true) AND r.cancel_requested_at < now() - $1 * interval '1 millisecond')
          OR r.signalled_at < now() - least($2 * power(2, least(r.signals, 20)), $3) * interval '1 millisecond')
          AND NOT EXISTS (

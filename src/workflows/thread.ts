@@ -46,11 +46,14 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
   /** Runs that were announced and are not known to have ended. */
   const announced = new Set(args.carried?.announced);
   let segment: CancellationScope | undefined;
+  let signals = 0;
   setHandler(wakeSignal, (runId) => {
     announced.add(runId);
+    signals += 1;
   });
   setHandler(cancelSignal, (runId) => {
     announced.add(runId);
+    signals += 1;
     segment?.cancel();
   });
 
@@ -65,15 +68,20 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
       }
     }
     const known = [...announced];
+    const before = signals;
     segment = new CancellationScope();
     const result = await advance(segment, args);
     segment = undefined;
     if (result === undefined) continue;
-    if (result.outcome !== 'handed_over' && result.run_id !== null) announced.delete(result.run_id);
+    const unfinished = result.outcome === 'handed_over' || result.outcome === 'retry';
+    if (!unfinished && result.run_id !== null) announced.delete(result.run_id);
     // Whatever was announced before the segment began was visible to it.
-    if (!result.more && result.outcome !== 'handed_over') for (const id of known) announced.delete(id);
-    more = result.more || result.outcome === 'handed_over';
+    if (!result.more && !unfinished) for (const id of known) announced.delete(id);
+    more = result.more || unfinished;
     waiting = result.waiting;
+    // Any signal since the segment began ends the pause: it may be a cancel. The segment says how much is left of it.
+    if (result.outcome === 'retry')
+      await condition(() => signals > before, Math.max(result.retry_in_ms ?? 0, 1));
     const info = workflowInfo();
     if (info.continueAsNewSuggested || info.historyLength > MAX_HISTORY_EVENTS) {
       await condition(allHandlersFinished);

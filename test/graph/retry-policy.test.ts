@@ -9,11 +9,14 @@ test('pauses double from a second up to a minute', () => {
 
 test('a policy that could not be kept is refused', () => {
   for (const wrong of [
-    { maximum_attempts: 0 },
-    { initial_interval_ms: -1 },
-    { backoff_coefficient: 0.5 },
-    { maximumAttempts: 3 },
+    { maximumAttempts: 0 },
+    { initialInterval: -1 },
+    { backoffCoefficient: 0.5 },
+    { maximum_attempts: 3 },
   ])
     expect(retryPolicy.safeParse(wrong).success).toBe(false);
-  expect(retryPolicy.parse({ maximum_attempts: 1 })).toEqual({ maximum_attempts: 1 });
+  expect(retryPolicy.parse({ maximumAttempts: 1, initialInterval: '2 seconds' })).toEqual({
+    maximumAttempts: 1,
+    initialInterval: 2_000,
+  });
 });

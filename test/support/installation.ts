@@ -31,6 +31,9 @@ export type Installation = {
 /** Compiled graphs by name, each gets version 1; or what defineGraph() made, under any key. */
 export type TestGraphs = Record<string, unknown>;
 
+/** Errors end a run at once, unless it says otherwise: a timer takes Temporal a second. */
+const QUICK = { maximumAttempts: 1 };
+
 let quiet = false;
 
 /** Temporal's own log is for failures of tests only. */
@@ -64,7 +67,7 @@ export async function openInstallation(
   const workers: ThreadWorker[] = [];
   const load = (graphs: TestGraphs) =>
     Object.entries(graphs).map(([name, graph]) =>
-      withShape(isGraphDefinition(graph) ? graph : defineGraph({ name, version: '1', graph })),
+      withShape(isGraphDefinition(graph) ? graph : defineGraph({ name, version: '1', graph, retry: QUICK })),
     );
   return {
     schema,
