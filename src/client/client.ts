@@ -1,12 +1,11 @@
 import { Client, Connection } from '@temporalio/client';
 import { temporalConnection } from '../config/temporal-connection.ts';
 import type { TemporalServer } from '../config/config.ts';
-import { InvalidInputError, isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
+import { isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import type { ThreadMigration } from '../contracts/migrate-workflow.ts';
 import {
   NEW_EFFECT_QUESTION_PREFIX,
-  operationResolution,
   type OperationResolution,
   type OperationView,
 } from '../contracts/operations.ts';
@@ -50,6 +49,7 @@ import { readHistory, type HistoryEntry } from './history.ts';
 import { migrateThreads, type MigrateOptions } from './migrate.ts';
 import { operationQuestion, questionOf } from './operation-questions.ts';
 import { outputAt } from './output.ts';
+import { parseResolution } from './resolution.ts';
 import { RunWaiter } from './run-waiter.ts';
 import { signalCancel, temporalError, wakeThread, type WakeTarget } from './wake.ts';
 
@@ -377,12 +377,4 @@ export class PerdureClient {
     if (operation.resolved_by !== null && operation.status !== 'unknown') return;
     await resolveOperation(this.database, this.tenant, operationId, resolution, actor);
   }
-}
-
-function parseResolution(value: unknown): OperationResolution {
-  const parsed = operationResolution.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw new InvalidInputError(
-    'Say what became of the operation: {"happened": <its result>} or {"retry": true}.',
-  );
 }
