@@ -11,6 +11,14 @@ CREATE TABLE checkpoint_blobs (
   PRIMARY KEY (thread_id, checkpoint_ns, channel, version)
 );
 
+CREATE TABLE checkpoint_elements (
+  thread_id text NOT NULL,
+  hash bytea NOT NULL,
+  type text NOT NULL,
+  blob bytea NOT NULL,
+  PRIMARY KEY (thread_id, hash)
+);
+
 CREATE TABLE checkpoint_migrations (
   v integer NOT NULL,
   PRIMARY KEY (v)

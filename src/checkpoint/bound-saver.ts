@@ -17,6 +17,7 @@ import {
   InvalidInputError,
   ParentCheckpointError,
   StaleFenceError,
+  StorageUnavailableError,
   ThreadDeletedError,
   UnknownThreadError,
 } from '../contracts/errors.ts';
@@ -26,9 +27,10 @@ import { HeldWrites } from './held-writes.ts';
 import { checkId } from './jsonb-text.ts';
 import { interruptIds, isResult, Progress } from './progress.ts';
 import { type CheckpointReader, type Configurable, metadataText } from './reader.ts';
-import { dumpBlobs, dumpWrites, type WriteRow } from './values.ts';
+import type { Identities } from './identities.ts';
+import { type Batch, dumpBlobs, dumpWrites, type Knowledge, type WriteRow } from './values.ts';
 import { nextVersion } from './versions.ts';
-import type { CheckpointWriter, Writer } from './writer.ts';
+import type { CheckpointWriter, Outcome, Writer } from './writer.ts';
 
 /** The saver of one attempt on one thread: writes only while the attempt holds the newest fence. */
 export class BoundSaver extends BaseCheckpointSaver {
@@ -37,6 +39,12 @@ export class BoundSaver extends BaseCheckpointSaver {
   readonly #writer: CheckpointWriter;
   readonly #progress: Progress;
   readonly #held: HeldWrites;
+  /**
+   * Elements that the attempt has read or written, which it need not bring again: nobody removes one of a thread
+   * without raising the thread's fence, and then this attempt writes no more.
+   */
+  readonly #stored = new Set<string>();
+  readonly #knowledge: Knowledge;
   #head: string | null;
   #stateVersion: number;
   #failure: Error | undefined;
@@ -46,8 +54,10 @@ export class BoundSaver extends BaseCheckpointSaver {
     reader: CheckpointReader,
     writer: CheckpointWriter,
     serde: SerializerProtocol,
+    identities: Identities,
   ) {
     super(serde);
+    this.#knowledge = { identities, isStored: (hash) => this.#stored.has(hash) };
     this.#attempt = attempt;
     this.#reader = reader;
     this.#writer = writer;
@@ -104,7 +114,8 @@ export class BoundSaver extends BaseCheckpointSaver {
   override getTuple(config: Configurable): Promise<CheckpointTuple | undefined> {
     return this.#watch(async () => {
       if (this.#beginsAnew(config)) return undefined;
-      const tuple = await this.#reader.getTuple(config);
+      const own = config.configurable?.thread_id === this.#attempt.threadId;
+      const tuple = await this.#reader.getTuple(config, own ? this.#stored : undefined);
       const ns: unknown = config.configurable?.checkpoint_ns;
       if (tuple && tuple.config.configurable?.thread_id === this.#attempt.threadId)
         this.#progress.loaded(typeof ns === 'string' ? ns : '', tuple);
@@ -136,7 +147,10 @@ export class BoundSaver extends BaseCheckpointSaver {
     config: Configurable;
     channels: string[];
   }): Promise<Record<string, DeltaChannelHistory>> {
-    return this.#watch(() => this.#reader.deltaHistory(options.config, options.channels));
+    const own = options.config.configurable?.thread_id === this.#attempt.threadId;
+    return this.#watch(() =>
+      this.#reader.deltaHistory(options.config, options.channels, own ? this.#stored : undefined),
+    );
   }
 
   override getNextVersion(current: number | undefined): number {
@@ -175,11 +189,11 @@ export class BoundSaver extends BaseCheckpointSaver {
     const stateVersion = this.#stateVersion + (root && !repeated ? 1 : 0);
     const planned = root ? this.#attempt.nextNodes(checkpoint, checkpoint.channel_values) : [];
     const text = metadataText({ ...metadata, ...this.#fields(root, metadata, stateVersion, planned) });
-    const dumped = dumpBlobs(this.serde, checkpoint.channel_values, newVersions);
+    const dumped = dumpBlobs(this.serde, this.#knowledge, checkpoint.channel_values, newVersions);
     // What LangGraph does next belongs to this checkpoint, though its storing may not have ended.
     this.#progress.made(ns, checkpoint, metadata, planned);
     const taken = root ? this.#held.take(parentId) : [];
-    let travelling: WriteRow[][];
+    let travelling: Batch<WriteRow>[];
     let blobs;
     try {
       blobs = await dumped;
@@ -196,10 +210,10 @@ export class BoundSaver extends BaseCheckpointSaver {
         parentId,
         metadataText: text,
         blobs,
-        writes: travelling.flat(),
+        writes: travelling,
       };
       faultPoint('checkpoint:before-put');
-      if (!(await this.#writer.putCheckpoint(this.#as(), write))) throw await this.#refusal(parentId);
+      await this.#check(parentId, await this.#writer.putCheckpoint(this.#as(), write));
     } catch (error) {
       for (const held of taken) held.reject(error);
       throw error;
@@ -229,7 +243,14 @@ export class BoundSaver extends BaseCheckpointSaver {
     return this.#watch(() => {
       const { ns, parentId } = this.#place(config);
       const checkpointId = checkId('checkpoint_id', parentId ?? undefined);
-      const rows = dumpWrites(this.serde, checkpointId, writes, checkId('task_id', taskId), taskPath);
+      const rows = dumpWrites(
+        this.serde,
+        this.#knowledge,
+        checkpointId,
+        writes,
+        checkId('task_id', taskId),
+        taskPath,
+      );
       if (this.#progress.wrote(ns, checkpointId, writes, taskId)) return this.#held.hold(checkpointId, rows);
       return rows.then((ready) => this.#storeWrites(ns, ready));
     });
@@ -239,9 +260,9 @@ export class BoundSaver extends BaseCheckpointSaver {
     return this.#watch(() => this.#writer.deleteThread(checkId('thread_id', threadId)));
   }
 
-  async #storeWrites(ns: string, rows: readonly WriteRow[]): Promise<void> {
-    if (!(await this.#writer.putWrites(this.#as(), this.#attempt.threadId, ns, rows)))
-      throw await this.#refusal(this.#head);
+  async #storeWrites(ns: string, rows: Batch<WriteRow>): Promise<void> {
+    const outcome = await this.#writer.putWrites(this.#as(), this.#attempt.threadId, ns, rows);
+    await this.#check(this.#head, outcome);
     faultPoint('checkpoint:writes-stored');
   }
 
@@ -299,7 +320,13 @@ export class BoundSaver extends BaseCheckpointSaver {
     };
   }
 
-  async #refusal(parentId: string | null): Promise<Error> {
+  /** Only what was stored counts as stored: a statement that failed, or was refused, leaves no element behind. */
+  async #check(parentId: string | null, { done, brought, countedOn }: Outcome): Promise<void> {
+    if (!done) throw await this.#refusal(parentId, countedOn);
+    for (const hash of brought) this.#stored.add(hash);
+  }
+
+  async #refusal(parentId: string | null, countedOn: ReadonlySet<string>): Promise<Error> {
     const { threadId, publicThreadId, fence, runId } = this.#attempt;
     const state = await this.#writer.threadState(threadId);
     if (!state) return new UnknownThreadError(publicThreadId);
@@ -310,6 +337,12 @@ export class BoundSaver extends BaseCheckpointSaver {
         newest: state.fence,
         run_id: runId,
       });
+    const [missing] = await this.#writer.missingElements(threadId, countedOn);
+    if (missing !== undefined)
+      return new StorageUnavailableError(
+        `Parts of the state of thread '${publicThreadId}' went from the table checkpoint_elements while it ran. The attempt is made again from the last checkpoint.`,
+        { thread_id: publicThreadId, hash: missing, run_id: runId },
+      );
     return new ParentCheckpointError(publicThreadId, { parent: parentId, head: state.head, run_id: runId });
   }
 

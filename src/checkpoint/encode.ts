@@ -126,28 +126,39 @@ function lgName(value: object): unknown {
   return 'lg_name' in value ? value.lg_name : undefined;
 }
 
+/** Asked while a value is encoded what to write in the place of some of its parts. */
+export type Parts = {
+  string(value: string): unknown;
+  object(value: object, encodeIt: () => unknown): unknown;
+  /** Undefined: as any other array. */
+  list(items: readonly unknown[], encodeItem: (index: number) => unknown): unknown;
+};
+
 /**
  * `value` as a tree that JSON.stringify writes in the form asked for.
  * @throws UnserializableValueError for what can't come back equal; nothing is dropped in silence.
  */
-export function encode(value: unknown, form: 'portable' | 'marked', channel: string): unknown {
-  return new Encoder(form === 'portable', channel).encode(value);
+export function encode(value: unknown, form: 'portable' | 'marked', channel: string, parts?: Parts): unknown {
+  return new Encoder(form === 'portable', channel, parts).encode(value);
 }
 
 class Encoder {
   readonly #portable: boolean;
   readonly #channel: string;
+  readonly #parts: Parts | undefined;
   readonly #path: string[] = [];
   readonly #ancestors = new Set<object>();
 
-  constructor(portable: boolean, channel: string) {
+  constructor(portable: boolean, channel: string, parts: Parts | undefined) {
     this.#portable = portable;
     this.#channel = channel;
+    this.#parts = parts;
   }
 
   encode(value: unknown): unknown {
     switch (typeof value) {
       case 'string':
+        return this.#parts ? this.#parts.string(value) : value;
       case 'boolean':
         return value;
       case 'number':
@@ -167,7 +178,7 @@ class Encoder {
   #nested(value: object): unknown {
     if (this.#ancestors.has(value)) return this.#refuse('it contains itself');
     this.#ancestors.add(value);
-    const encoded = this.#object(value);
+    const encoded = this.#parts ? this.#parts.object(value, () => this.#object(value)) : this.#object(value);
     this.#ancestors.delete(value);
     return encoded;
   }
@@ -200,7 +211,10 @@ class Encoder {
       keys.length === value.length &&
       keys.at(-1) === (value.length === 0 ? undefined : String(value.length - 1))
     )
-      return value.map((item, index) => this.#at(`[${index}]`, item));
+      return (
+        this.#parts?.list(value, (index) => this.#at(`[${index}]`, value[index])) ??
+        value.map((item, index) => this.#at(`[${index}]`, item))
+      );
     // Holes, or properties besides the elements, as the result of String.match has them.
     return {
       [MARK]: 'array',

@@ -1,8 +1,8 @@
-import type { WriteRow } from './values.ts';
+import type { Batch, WriteRow } from './values.ts';
 
 type Held = {
   checkpointId: string;
-  rows: Promise<WriteRow[]>;
+  rows: Promise<Batch<WriteRow>>;
   resolve(): void;
   reject(error: unknown): void;
 };
@@ -15,17 +15,17 @@ type Held = {
  * checkpoint that they belong to is itself being stored, they wait for that: without it they are worth nothing.
  */
 export class HeldWrites {
-  readonly #store: (rows: WriteRow[]) => Promise<void>;
+  readonly #store: (rows: Batch<WriteRow>) => Promise<void>;
   #held: Held[] = [];
   #timer: NodeJS.Immediate | undefined;
   #checkpointsUnderWay = 0;
 
-  constructor(store: (rows: WriteRow[]) => Promise<void>) {
+  constructor(store: (rows: Batch<WriteRow>) => Promise<void>) {
     this.#store = store;
   }
 
   /** Settles when the writes are stored, in whichever way, or could not be. */
-  hold(checkpointId: string, rows: Promise<WriteRow[]>): Promise<void> {
+  hold(checkpointId: string, rows: Promise<Batch<WriteRow>>): Promise<void> {
     // Whoever stores them meets the error; until then it must not count as unhandled.
     rows.catch(() => undefined);
     const stored = new Promise<void>((resolve, reject) => {

@@ -13,6 +13,10 @@ import {
 } from '@langchain/langgraph-checkpoint';
 import type { Database } from '../postgres/database.ts';
 import { checkId, escapeText, fromJsonbText, toJsonbText, unescapeText } from './jsonb-text.ts';
+import { type Element, REFS_TYPE, unpack } from './element.ts';
+import { ElementCache } from './element-cache.ts';
+import { ElementSource, type Stored } from './element-source.ts';
+import { Identities } from './identities.ts';
 import { withRetries } from './retry.ts';
 import { PerdureSerializer } from './serializer.ts';
 import { type Statement, type Statements, tablesOf } from './statements.ts';
@@ -37,7 +41,7 @@ export function metadataText(metadata: unknown): string {
 type Cell = string | null;
 /** As the statements give them; see statements.ts. */
 type TupleRow = [
-  kind: 0 | 1 | 2,
+  kind: 0 | 1 | 2 | 3,
   threadId: string,
   ns: string,
   c1: string,
@@ -50,7 +54,7 @@ type TupleRow = [
   bytes: Buffer | null,
 ];
 type DeltaRow = [
-  kind: 1 | 2,
+  kind: 1 | 2 | 3,
   depth: number,
   taskId: Cell,
   channel: string,
@@ -61,7 +65,10 @@ type DeltaRow = [
   bytes: Buffer | null,
 ];
 
-type StoredValue = { type: string; data: string | Buffer };
+type StoredValue = { type: string; data: string | Buffer; refs?: readonly string[] };
+/** Checkpoints so old are older than elements are. */
+const NO_ELEMENTS = new ElementSource([], new Identities(), undefined);
+
 type StoredWrite = StoredValue & { taskId: string; channel: string; taskPath: string; idx: number };
 
 /** Reads checkpoints, each call in as few queries as it can. */
@@ -69,27 +76,37 @@ export class CheckpointReader {
   readonly #database: Database;
   readonly #statements: Statements;
   readonly #serde: () => SerializerProtocol;
+  readonly #identities: Identities;
   readonly #retryForMs: number;
+  readonly #cache = new ElementCache();
 
   constructor(
     database: Database,
     statements: Statements,
     serde: () => SerializerProtocol,
+    identities: Identities,
     retryForMs: number,
   ) {
     this.#database = database;
     this.#statements = statements;
     this.#serde = serde;
+    this.#identities = identities;
     this.#retryForMs = retryForMs;
   }
 
-  async getTuple(config: Configurable): Promise<CheckpointTuple | undefined> {
+  /** @param stored takes the hashes of the elements that are stored with the thread, as far as the read shows them. */
+  async getTuple(config: Configurable, stored?: Stored): Promise<CheckpointTuple | undefined> {
     const { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: id } = identify(config);
     if (threadId === undefined) return undefined;
-    const values = [threadId, escapeText(ns ?? '')];
+    const values: unknown[] = [threadId, escapeText(ns ?? '')];
     if (id !== undefined) values.push(id);
+    const before = this.#cache.get(threadId);
+    values.push(before.roots.map((hash) => Buffer.from(hash, 'hex')));
     const statement = this.#statements.getTuple(id === undefined ? 'latest' : 'one', this.#asText());
-    const [tuple] = await this.#tuples(await this.#rows<TupleRow>(statement, values));
+    const found = sortRows(await this.#rows<TupleRow>(statement, values));
+    this.#cache.keep(threadId, before, found.elements, found.roots);
+    const places = [before.elements, found.elements];
+    const [tuple] = await this.#tuples(found, new ElementSource(places, this.#identities, stored));
     return tuple;
   }
 
@@ -115,9 +132,12 @@ export class CheckpointReader {
       const statement = this.#statements.list(
         conditions.join(' AND '),
         `$${values.length + 1}`,
+        `$${values.length + 2}`,
         this.#asText(),
       );
-      const tuples = await this.#tuples(await this.#rows<TupleRow>(statement, [...values, size]));
+      const found = sortRows(await this.#rows<TupleRow>(statement, [...values, size, []]));
+      const source = new ElementSource([found.elements], this.#identities, undefined);
+      const tuples = await this.#tuples(found, source);
       yield* tuples;
       const last = tuples.at(-1)?.config.configurable;
       if (tuples.length < size || last === undefined) return;
@@ -136,6 +156,7 @@ export class CheckpointReader {
   async deltaHistory(
     config: Configurable,
     channels: readonly string[],
+    stored?: Stored,
   ): Promise<Record<string, DeltaChannelHistory>> {
     const { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: id } = identify(config);
     if (channels.length === 0 || threadId === undefined)
@@ -143,16 +164,20 @@ export class CheckpointReader {
     const values: unknown[] = [threadId, escapeText(ns ?? '')];
     if (id !== undefined) values.push(id);
     values.push([...new Set(channels)].map(escapeText));
+    const before = this.#cache.get(threadId);
+    values.push(before.roots.map((hash) => Buffer.from(hash, 'hex')));
     const statement = this.#statements.deltaHistory(id === undefined ? 'latest' : 'one', this.#asText());
-    const seeds = new Map<string, unknown>();
+    const bases = new Map<string, StoredValue>();
     const writes: (StoredWrite & { depth: number })[] = [];
+    const elements = new Map<string, Element>();
     for (const [kind, depth, taskId, channel, type, taskPath, idx, text, bytes] of await this.#rows<DeltaRow>(
       statement,
       values,
     )) {
-      const value = { type, data: text ?? bytes ?? '' };
+      const value = storedValue(type, text, bytes);
       const name = unescapeText(channel);
-      if (kind === 1) seeds.set(name, await this.#load(value));
+      if (kind === 3) elements.set(channel, storedElement(channel, value));
+      else if (kind === 1) bases.set(name, value);
       else
         writes.push({
           ...value,
@@ -163,9 +188,14 @@ export class CheckpointReader {
           idx: idx ?? 0,
         });
     }
+    const roots = [...bases.values(), ...writes].flatMap(({ refs }) => refs ?? []);
+    this.#cache.keep(threadId, before, elements, roots);
+    const source = new ElementSource([before.elements, elements], this.#identities, stored);
+    const seeds = new Map<string, unknown>();
+    for (const [name, value] of bases) seeds.set(name, await this.#load(value, source));
     // The oldest ancestor first, and within one as LangGraph applies a superstep's writes.
     writes.sort((a, b) => b.depth - a.depth || compareWrites(a, b));
-    const loaded = await Promise.all(writes.map((write) => this.#loadWrite(write)));
+    const loaded = await Promise.all(writes.map((write) => this.#loadWrite(write, source)));
     return Object.fromEntries(
       channels.map((channel) => {
         const own = loaded.filter(([, name]) => name === channel);
@@ -198,43 +228,19 @@ export class CheckpointReader {
     });
   }
 
-  #load({ type, data }: StoredValue): unknown {
+  #load({ type, data, refs }: StoredValue, source: ElementSource): unknown {
     const serde = this.#serde();
+    if (refs) return source.value(String(data), refs);
     return serde instanceof PerdureSerializer ? serde.load(type, data) : serde.loadsTyped(type, data);
   }
 
-  async #loadWrite(write: StoredWrite): Promise<CheckpointPendingWrite> {
-    return [write.taskId, write.channel, await this.#load(write)];
+  async #loadWrite(write: StoredWrite, source: ElementSource): Promise<CheckpointPendingWrite> {
+    return [write.taskId, write.channel, await this.#load(write, source)];
   }
 
-  /** Puts rows together, the checkpoints in the order that the statement gave them. */
-  async #tuples(rows: readonly TupleRow[]): Promise<CheckpointTuple[]> {
-    const heads: TupleRow[] = [];
-    const blobs = new Map<string, StoredValue>();
-    const writes = new Map<string, StoredWrite[]>();
-    for (const row of rows) {
-      const [kind, threadId, ns, c1, c2, c3, c4, c5, idx, text, bytes] = row;
-      if (kind === 0) heads.push(row);
-      else if (kind === 1)
-        blobs.set(key(threadId, ns, c1, c2 ?? ''), { type: c3 ?? '', data: text ?? bytes ?? '' });
-      else {
-        const under = key(threadId, ns, c1);
-        const write = {
-          type: c3 ?? '',
-          data: text ?? bytes ?? '',
-          taskId: c2 ?? '',
-          channel: unescapeText(c4 ?? ''),
-          taskPath: unescapeText(c5 ?? ''),
-          idx: idx ?? 0,
-        };
-        const others = writes.get(under);
-        if (others) others.push(write);
-        else writes.set(under, [write]);
-      }
-    }
-    heads.sort((a, b) => (a[8] ?? 0) - (b[8] ?? 0));
+  async #tuples({ heads, blobs, writes }: Found, source: ElementSource): Promise<CheckpointTuple[]> {
     return Promise.all(
-      heads.map((row) => this.#tuple(row, blobs, writes.get(key(row[1], row[2], row[3])) ?? [])),
+      heads.map((row) => this.#tuple(row, blobs, writes.get(key(row[1], row[2], row[3])) ?? [], source)),
     );
   }
 
@@ -242,6 +248,7 @@ export class CheckpointReader {
     row: TupleRow,
     blobs: ReadonlyMap<string, StoredValue>,
     writes: StoredWrite[],
+    source: ElementSource,
   ): Promise<CheckpointTuple> {
     const [, threadId, storedNs, id, parent, checkpointJson, metadataJson] = row;
     const ns = unescapeText(storedNs);
@@ -254,7 +261,7 @@ export class CheckpointReader {
     const values: Record<string, unknown> = {};
     for (const [channel, version] of Object.entries(versions)) {
       const blob = blobs.get(key(threadId, storedNs, escapeText(channel), String(version)));
-      if (blob) define(values, channel, await this.#load(blob));
+      if (blob) define(values, channel, await this.#load(blob, source));
     }
     const checkpoint: Checkpoint = {
       ...stored,
@@ -274,7 +281,9 @@ export class CheckpointReader {
       checkpoint,
       metadata: metadata as NonNullable<CheckpointTuple['metadata']>,
       ...(parent === null ? {} : { parentConfig: at(parent) }),
-      pendingWrites: await Promise.all(writes.sort(compareWrites).map((write) => this.#loadWrite(write))),
+      pendingWrites: await Promise.all(
+        writes.sort(compareWrites).map((write) => this.#loadWrite(write, source)),
+      ),
     };
   }
 
@@ -294,12 +303,67 @@ export class CheckpointReader {
     );
     if (rows.length === 0) return;
     checkpoint.channel_values[TASKS] = await Promise.all(
-      rows.map(async ({ type, blob }) => this.#load({ type, data: blob })),
+      rows.map(async ({ type, blob }) => this.#load({ type, data: blob }, NO_ELEMENTS)),
     );
     const versions = Object.values(checkpoint.channel_versions);
     checkpoint.channel_versions[TASKS] =
       versions.length > 0 ? maxChannelVersion(...versions) : nextVersion(undefined);
   }
+}
+
+/** Rows by kind, the checkpoints in the order that the statement gave them. */
+type Found = {
+  heads: TupleRow[];
+  blobs: Map<string, StoredValue>;
+  writes: Map<string, StoredWrite[]>;
+  elements: Map<string, Element>;
+  /** What the values refer to. */
+  roots: string[];
+};
+
+function sortRows(rows: readonly TupleRow[]): Found {
+  const found: Found = { heads: [], blobs: new Map(), writes: new Map(), elements: new Map(), roots: [] };
+  const { heads, blobs, writes, elements } = found;
+  for (const row of rows) {
+    const [kind, threadId, ns, c1, c2, c3, c4, c5, idx, text, bytes] = row;
+    if (kind === 0) {
+      heads.push(row);
+      continue;
+    }
+    const value = storedValue(c3 ?? '', text, bytes);
+    if (kind === 3) {
+      elements.set(c1, storedElement(c1, value));
+      continue;
+    }
+    if (value.refs) found.roots.push(...value.refs);
+    if (kind === 1) {
+      blobs.set(key(threadId, ns, c1, c2 ?? ''), value);
+      continue;
+    }
+    const under = key(threadId, ns, c1);
+    const write = {
+      ...value,
+      taskId: c2 ?? '',
+      channel: unescapeText(c4 ?? ''),
+      taskPath: unescapeText(c5 ?? ''),
+      idx: idx ?? 0,
+    };
+    const others = writes.get(under);
+    if (others) others.push(write);
+    else writes.set(under, [write]);
+  }
+  heads.sort((a, b) => (a[8] ?? 0) - (b[8] ?? 0));
+  return found;
+}
+
+function storedValue(type: string, text: Cell, bytes: Buffer | null): StoredValue {
+  if (type !== REFS_TYPE || !bytes) return { type, data: text ?? bytes ?? '' };
+  const { refs, text: data } = unpack(bytes);
+  return { type, data, refs };
+}
+
+function storedElement(hash: string, { type, data, refs = [] }: StoredValue): Element {
+  return { hash, type: type as Element['type'], text: String(data), refs };
 }
 
 /** What a config names, checked. An empty checkpoint id or thread id names nothing, as with the shipped saver. */

@@ -16,15 +16,20 @@ import type { Attempt } from './attempt.ts';
 import { BoundSaver } from './bound-saver.ts';
 import { checkId } from './jsonb-text.ts';
 import { CheckpointReader, type Configurable, metadataText } from './reader.ts';
+import { Identities } from './identities.ts';
 import { RETRY_FOR_MS } from './retry.ts';
 import { PerdureSerializer } from './serializer.ts';
 import { makeStatements, tablesOf } from './statements.ts';
-import { dumpBlobs, dumpWrites } from './values.ts';
+import { StoredByThread } from './stored-by-thread.ts';
+import { dumpBlobs, dumpWrites, type Knowledge } from './values.ts';
 import { nextVersion } from './versions.ts';
-import { CheckpointWriter } from './writer.ts';
+import { CheckpointWriter, type Outcome } from './writer.ts';
 
 export type { Attempt } from './attempt.ts';
 export { BoundSaver } from './bound-saver.ts';
+
+/** How often a write is made again because elements that it counted on were gone. */
+const TRIES = 3;
 
 export type PerdureSaverOptions = {
   /** How values are stored. Default: PerdureSerializer. */
@@ -43,13 +48,15 @@ export class PerdureSaver extends PostgresSaver {
   readonly #database: Database;
   readonly #reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
+  readonly #identities = new Identities();
+  readonly #stored = new StoredByThread();
 
   constructor(database: Database, options: PerdureSaverOptions = {}) {
     super(database.pool, options.serde ?? new PerdureSerializer(), { schema: database.schema });
     const retryForMs = options.retryForMs ?? RETRY_FOR_MS;
     const statements = makeStatements(database);
     this.#database = database;
-    this.#reader = new CheckpointReader(database, statements, () => this.serde, retryForMs);
+    this.#reader = new CheckpointReader(database, statements, () => this.serde, this.#identities, retryForMs);
     this.#writer = new CheckpointWriter(database, statements, retryForMs);
   }
 
@@ -64,16 +71,18 @@ export class PerdureSaver extends PostgresSaver {
 
   /** The saver of one attempt: it writes only while the attempt's fence is the newest. */
   bind(attempt: Attempt): BoundSaver {
-    return new BoundSaver(attempt, this.#reader, this.#writer, this.serde);
+    return new BoundSaver(attempt, this.#reader, this.#writer, this.serde, this.#identities);
   }
 
   /** Makes the tables where they are missing, and adds what the shipped saver's lack. `migrate` does both as well. */
   override async setup(): Promise<void> {
     try {
       await super.setup();
-      const { writes } = tablesOf(this.#database);
+      const { writes, elements } = tablesOf(this.#database);
       await this.#database.pool.query(
-        `ALTER TABLE ${writes} ADD COLUMN IF NOT EXISTS task_path text NOT NULL DEFAULT ''`,
+        `ALTER TABLE ${writes} ADD COLUMN IF NOT EXISTS task_path text NOT NULL DEFAULT '';
+         CREATE TABLE IF NOT EXISTS ${elements} (thread_id text NOT NULL, hash bytea NOT NULL, type text NOT NULL,
+           blob bytea NOT NULL, PRIMARY KEY (thread_id, hash))`,
       );
     } catch (error) {
       throw storageError(error);
@@ -83,7 +92,7 @@ export class PerdureSaver extends PostgresSaver {
 
   /** One query. @throws StorageUnavailableError. */
   override getTuple(config: Configurable): Promise<CheckpointTuple | undefined> {
-    return this.#reader.getTuple(config);
+    return this.#reader.getTuple(config, this.#storedOf(config));
   }
 
   /** Newest first, fetched in pages as it is read. */
@@ -95,7 +104,7 @@ export class PerdureSaver extends PostgresSaver {
     config: Configurable;
     channels: string[];
   }): Promise<Record<string, DeltaChannelHistory>> {
-    return this.#reader.deltaHistory(options.config, options.channels);
+    return this.#reader.deltaHistory(options.config, options.channels, this.#storedOf(options.config));
   }
 
   override getNextVersion(current: number | undefined): number {
@@ -114,10 +123,12 @@ export class PerdureSaver extends PostgresSaver {
   ): Promise<Configurable> {
     const { threadId, ns, id } = place(config);
     const text = metadataText(metadata);
-    const blobs = await dumpBlobs(this.serde, checkpoint.channel_values, newVersions);
-    const write = { threadId, ns, checkpoint, parentId: id ?? null, metadataText: text, blobs, writes: [] };
     checkId('checkpoint.id', checkpoint.id);
-    if (!(await this.#writer.putCheckpoint('free', write))) throw new ThreadDeletedError(threadId);
+    await this.#write(threadId, async (knowledge) => {
+      const blobs = await dumpBlobs(this.serde, knowledge, checkpoint.channel_values, newVersions);
+      const write = { threadId, ns, checkpoint, parentId: id ?? null, metadataText: text, blobs, writes: [] };
+      return this.#writer.putCheckpoint('free', write);
+    });
     return { configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id } };
   }
 
@@ -129,19 +140,48 @@ export class PerdureSaver extends PostgresSaver {
     taskPath = '',
   ): Promise<void> {
     const { threadId, ns, id } = place(config);
-    const rows = await dumpWrites(
-      this.serde,
-      checkId('checkpoint_id', id),
-      writes,
-      checkId('task_id', taskId),
-      taskPath,
+    if (writes.length === 0) return;
+    const checkpointId = checkId('checkpoint_id', id);
+    checkId('task_id', taskId);
+    await this.#write(threadId, async (knowledge) =>
+      this.#writer.putWrites(
+        'free',
+        threadId,
+        ns,
+        await dumpWrites(this.serde, knowledge, checkpointId, writes, taskId, taskPath),
+      ),
     );
-    if (rows.length > 0 && !(await this.#writer.putWrites('free', threadId, ns, rows)))
-      throw new ThreadDeletedError(threadId);
+  }
+
+  /**
+   * Writes what refers to elements without bringing those that are known to be stored. Another process may have
+   * deleted the thread meanwhile: then all are brought.
+   */
+  async #write(threadId: string, write: (knowledge: Knowledge) => Promise<Outcome>): Promise<void> {
+    for (let tried = 0; ; tried += 1) {
+      const stored = this.#stored.of(threadId);
+      const { done, brought, countedOn } = await write({
+        identities: this.#identities,
+        isStored: (hash) => stored.has(hash),
+      });
+      if (done) {
+        for (const hash of brought) stored.add(hash);
+        return;
+      }
+      const missing = await this.#writer.missingElements(threadId, countedOn);
+      if (missing.length === 0 || tried === TRIES) throw new ThreadDeletedError(threadId);
+      this.#stored.forget(threadId);
+    }
+  }
+
+  #storedOf(config: Configurable): Set<string> | undefined {
+    const threadId: unknown = config.configurable?.thread_id;
+    return typeof threadId === 'string' && threadId !== '' ? this.#stored.of(threadId) : undefined;
   }
 
   /** Removes the thread's checkpoints, and where the runtime knows the thread, keeps it from ever being written again. */
   override async deleteThread(threadId: string): Promise<void> {
+    this.#stored.forget(threadId);
     await this.#writer.deleteThread(checkId('thread_id', threadId));
   }
 }

@@ -1,6 +1,7 @@
 import { JsonPlusSerializer, type SerializerProtocol } from '@langchain/langgraph-checkpoint';
 import { PerdureError, UnserializableValueError } from '../contracts/errors.ts';
 import { decodeMarked, decodePortable, NEEDS_LOAD } from './decode.ts';
+import { PLAIN_TEXT_TYPE } from './element.ts';
 import { encode, MARK, survey } from './encode.ts';
 
 /** A value as it is stored: a type tag and bytes. */
@@ -14,7 +15,22 @@ export const PORTABLE_TYPE = 'json';
 export const BYTES_TYPE = 'bytes';
 
 /** Tags whose bytes are UTF-8 text. */
-export const TEXT_TYPES: readonly string[] = [PORTABLE_TYPE, MARKED_TYPE];
+export const TEXT_TYPES: readonly string[] = [PORTABLE_TYPE, MARKED_TYPE, PLAIN_TEXT_TYPE];
+
+/** @throws UnserializableValueError where `work` is beyond what the engine can do with a value. */
+export function naming<T>(channel: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof RangeError)
+      throw new UnserializableValueError(
+        channel,
+        '',
+        `it is nested too deeply, or too large (${error.message})`,
+      );
+    throw error;
+  }
+}
 
 /**
  * Stores a value so that it comes back equal and of the same type, or refuses it.
@@ -40,19 +56,11 @@ export class PerdureSerializer implements SerializerProtocol {
   dump(value: unknown, channel = 'value'): Dumped {
     if (Buffer.isBuffer(value) && Object.getPrototypeOf(value) === Buffer.prototype)
       return [BYTES_TYPE, Buffer.from(value)];
-    try {
+    return naming(channel, () => {
       const form = survey(value);
       const text = JSON.stringify(form === 'plain' ? value : encode(value, form, channel));
       return [form === 'marked' ? MARKED_TYPE : PORTABLE_TYPE, Buffer.from(text)];
-    } catch (error) {
-      if (error instanceof RangeError)
-        throw new UnserializableValueError(
-          channel,
-          '',
-          `it is nested too deeply, or too large (${error.message})`,
-        );
-      throw error;
-    }
+    });
   }
 
   /** A promise only where LangChain's asynchronous `load` is needed, for rare objects that the shipped saver wrote. */

@@ -1,6 +1,13 @@
 import { type PendingWrite, type SerializerProtocol, WRITES_IDX_MAP } from '@langchain/langgraph-checkpoint';
 import { escapeText } from './jsonb-text.ts';
-import { type Dumped, PerdureSerializer } from './serializer.ts';
+import { type Element, pack, REFS_TYPE } from './element.ts';
+import type { Identities } from './identities.ts';
+import { naming, PerdureSerializer } from './serializer.ts';
+import { Splitter } from './split.ts';
+import { isLarge } from './weigh.ts';
+
+/** A value as its row holds it. `refs` are the elements that it refers to. */
+export type Stored = { type: string; data: Uint8Array; refs: readonly string[] };
 
 /** One row of checkpoint_writes, but for the thread and the namespace. */
 export type WriteRow = {
@@ -9,15 +16,47 @@ export type WriteRow = {
   taskPath: string;
   idx: number;
   channel: string;
-  value: Dumped;
+  value: Stored;
 };
 
 /** One row of checkpoint_blobs, but for the thread and the namespace. Null stands for "no value at this version". */
-export type BlobRow = { channel: string; version: string; value: Dumped | null };
+export type BlobRow = { channel: string; version: string; value: Stored | null };
 
-/** The snapshot of `value` is taken before this returns, with a serializer of somebody else's too. */
-async function dump(serde: SerializerProtocol, channel: string, value: unknown): Promise<Dumped> {
-  return serde instanceof PerdureSerializer ? serde.dump(value, channel) : serde.dumpsTyped(value);
+/** Rows with the elements that they need and that storage isn't known to have. */
+export type Batch<Row> = { rows: Row[]; elements: ReadonlyMap<string, Element> };
+
+/** What it takes to tell whether an object, or an element, is stored already. */
+export type Knowledge = { identities: Identities; isStored: (hash: string) => boolean };
+
+const NOTHING: Stored = { type: 'empty', data: new Uint8Array(), refs: [] };
+
+/** Turns the values of one call into what is stored. The snapshot is taken before `dump` returns. */
+class Dumper {
+  readonly #serde: SerializerProtocol;
+  readonly #splitter: Splitter;
+
+  constructor(serde: SerializerProtocol, { identities, isStored }: Knowledge) {
+    this.#serde = serde;
+    this.#splitter = new Splitter(identities, isStored);
+  }
+
+  get elements(): ReadonlyMap<string, Element> {
+    return this.#splitter.made;
+  }
+
+  async dump(channel: string, value: unknown): Promise<Stored> {
+    const serde = this.#serde;
+    if (!(serde instanceof PerdureSerializer)) {
+      const [type, data] = await serde.dumpsTyped(value);
+      return { type, data, refs: [] };
+    }
+    if (isLarge(value)) {
+      const { text, refs } = naming(channel, () => this.#splitter.split(value, channel));
+      if (refs.length > 0) return { type: REFS_TYPE, data: pack(refs, text), refs };
+    }
+    const [type, data] = serde.dump(value, channel);
+    return { type, data, refs: [] };
+  }
 }
 
 /** Where LangGraph's map has no place for a channel, its place among the writes. */
@@ -28,38 +67,44 @@ function indexOf(channel: string, place: number): number {
 /** @throws UnserializableValueError (or a rejection) naming the channel and the path of what can't be stored. */
 export async function dumpWrites(
   serde: SerializerProtocol,
+  knowledge: Knowledge,
   checkpointId: string,
   writes: readonly PendingWrite[],
   taskId: string,
   taskPath: string,
-): Promise<WriteRow[]> {
-  const dumped = writes.map(([channel, value]) => dump(serde, channel, value));
+): Promise<Batch<WriteRow>> {
+  const dumper = new Dumper(serde, knowledge);
+  const dumped = writes.map(([channel, value]) => dumper.dump(channel, value));
   const values = await Promise.all(dumped);
-  return writes.map(([channel], place) => ({
+  const rows = writes.map(([channel], place) => ({
     checkpointId,
     taskId,
     taskPath,
     idx: indexOf(channel, place),
     channel,
-    value: values[place] ?? ['empty', new Uint8Array()],
+    value: values[place] ?? NOTHING,
   }));
+  return { rows, elements: dumper.elements };
 }
 
 export async function dumpBlobs(
   serde: SerializerProtocol,
+  knowledge: Knowledge,
   values: Readonly<Record<string, unknown>>,
   versions: Readonly<Record<string, string | number>>,
-): Promise<BlobRow[]> {
+): Promise<Batch<BlobRow>> {
+  const dumper = new Dumper(serde, knowledge);
   const channels = Object.entries(versions);
   const dumped = channels.map(async ([channel]) =>
-    Object.hasOwn(values, channel) ? dump(serde, channel, values[channel]) : null,
+    Object.hasOwn(values, channel) ? dumper.dump(channel, values[channel]) : null,
   );
   const blobs = await Promise.all(dumped);
-  return channels.map(([channel, version], i) => ({
+  const rows = channels.map(([channel, version], i) => ({
     channel,
     version: String(version),
     value: blobs[i] ?? null,
   }));
+  return { rows, elements: dumper.elements };
 }
 
 /** The values one after the other in one buffer, which `pg` sends as it is, and where each begins (from 1). */
@@ -84,9 +129,9 @@ export function blobColumns(rows: readonly BlobRow[], packer: Packer): unknown[]
   return [
     rows.map((row) => escapeText(row.channel)),
     rows.map((row) => row.version),
-    rows.map((row) => row.value?.[0] ?? 'empty'),
-    rows.map((row) => (row.value ? packer.add(row.value[1]) : null)),
-    rows.map((row) => row.value?.[1].byteLength ?? null),
+    rows.map((row) => row.value?.type ?? 'empty'),
+    rows.map((row) => (row.value ? packer.add(row.value.data) : null)),
+    rows.map((row) => row.value?.data.byteLength ?? null),
   ];
 }
 
@@ -98,10 +143,43 @@ export function writeColumns(rows: readonly WriteRow[], packer: Packer): unknown
     rows.map((row) => escapeText(row.taskPath)),
     rows.map((row) => row.idx),
     rows.map((row) => escapeText(row.channel)),
-    rows.map((row) => row.value[0]),
-    rows.map((row) => packer.add(row.value[1])),
-    rows.map((row) => row.value[1].byteLength),
+    rows.map((row) => row.value.type),
+    rows.map((row) => packer.add(row.value.data)),
+    rows.map((row) => row.value.data.byteLength),
   ];
+}
+
+/**
+ * The parameters for the elements of a statement, in its order: those it brings, and those it counts on, which are
+ * referred to and not among them. Undefined where nothing refers to any.
+ */
+export function elementColumns(
+  rows: readonly { value: Stored | null }[],
+  elements: ReadonlyMap<string, Element>,
+  packer: Packer,
+): { parameters: unknown[]; countedOn: ReadonlySet<string> } | undefined {
+  if (rows.every(({ value }) => !value || value.refs.length === 0)) return undefined;
+  const countedOn = new Set<string>();
+  const note = (refs: readonly string[]) => {
+    for (const hash of refs) if (!elements.has(hash)) countedOn.add(hash);
+  };
+  for (const { value } of rows) if (value) note(value.refs);
+  // In one order in all statements: two that bring the same ones must not wait for each other.
+  const brought = [...elements.values()].sort((a, b) => (a.hash < b.hash ? -1 : 1));
+  const places: number[] = [];
+  const sizes: number[] = [];
+  for (const { hash, refs, text } of brought) {
+    note(refs);
+    const data = pack(refs, text);
+    places.push(packer.add(Buffer.from(hash, 'hex')));
+    packer.add(data);
+    sizes.push(data.byteLength);
+  }
+  const counted = packer.add(Buffer.from([...countedOn].join(''), 'hex'));
+  return {
+    parameters: [places, sizes, brought.map(({ type }) => type), counted, countedOn.size],
+    countedOn,
+  };
 }
 
 /**
