@@ -23,7 +23,7 @@ export function groupItems(items: readonly Node[], store: (members: readonly Nod
   const rest: Node[][] = [];
   for (let level = 1; ; level += 1) {
     const size = level === 1 ? ITEMS : CHUNKS;
-    if (nodes.length < size) return [nodes, ...rest.reverse()].flat();
+    if (nodes.length < size) return [nodes, ...rest.toReversed()].flat();
     const groups: Node[] = [];
     const whole = nodes.length - (nodes.length % size);
     for (let at = 0; at < whole; at += size) groups.push(groupOf(nodes.slice(at, at + size), level, store));

@@ -2,11 +2,13 @@ import type { Checkpoint, CheckpointTuple } from '@langchain/langgraph-checkpoin
 import type pg from 'pg';
 import { PerdureError } from '../contracts/errors.ts';
 import type { Database } from '../postgres/database.ts';
+import type { Element } from './element.ts';
+import { Identities } from './identities.ts';
 import { escapeText, toJsonbText } from './jsonb-text.ts';
 import { metadataText } from './reader.ts';
 import type { PerdureSaver } from './saver.ts';
 import { tablesOf } from './statements.ts';
-import { blobColumns, dumpBlobs, Packer } from './values.ts';
+import { blobColumns, bringElements, dumpBlobs, Packer } from './values.ts';
 import { nextVersion } from './versions.ts';
 
 /** The values of channels that a migration changed or added, and the names of those that it removed. */
@@ -58,6 +60,8 @@ export type MigratedHead = {
   metadataText: string;
   /** Parameters of the statement that writes the values. */
   blobs: unknown[];
+  /** The elements that they refer to. */
+  elements: ReadonlyMap<string, Element>;
 };
 
 /** @throws UnserializableValueError for a value that can't be stored. */
@@ -75,7 +79,10 @@ export async function prepareMigratedHead(
     }),
   );
   const packer = new Packer();
-  const columns = blobColumns(await dumpBlobs(saver.serde, values, versions), packer);
+  // All elements are brought: it is not known which are stored.
+  const knowledge = { identities: new Identities(), isStored: () => false };
+  const { rows, elements } = await dumpBlobs(saver.serde, knowledge, values, versions);
+  const columns = blobColumns(rows, packer);
   const parent: unknown = head.parentConfig?.configurable?.['checkpoint_id'];
   return {
     threadId,
@@ -84,6 +91,7 @@ export async function prepareMigratedHead(
     checkpointText: toJsonbText(rest),
     metadataText: metadataText(migrated.metadata),
     blobs: [packer.data(), ...columns],
+    elements,
   };
 }
 
@@ -107,6 +115,7 @@ export async function writeMigratedHead(
      FROM unnest($4::text[], $5::text[], $6::text[], $7::int[], $8::int[]) AS x(channel, version, type, at, size)`,
     [head.threadId, escapeText(''), ...head.blobs],
   );
+  if (head.elements.size > 0) await client.query(bringElements(database, head.threadId, head.elements));
   await client.query(
     `UPDATE ${checkpoints} SET parent_checkpoint_id = $3, checkpoint = $4, metadata = $5
      WHERE thread_id = $1 AND checkpoint_ns = '' AND checkpoint_id = $2`,

@@ -13,7 +13,18 @@ import {
 } from '@langchain/langgraph-checkpoint';
 import type { Database } from '../postgres/database.ts';
 import { checkId, escapeText, fromJsonbText, toJsonbText, unescapeText } from './jsonb-text.ts';
-import { type Element, REFS_TYPE, unpack } from './element.ts';
+import type { Element } from './element.ts';
+import {
+  type DeltaRow,
+  type Found,
+  key,
+  sortRows,
+  storedElement,
+  type StoredValue,
+  storedValue,
+  type StoredWrite,
+  type TupleRow,
+} from './rows.ts';
 import { ElementCache } from './element-cache.ts';
 import { ElementSource, type Stored } from './element-source.ts';
 import { Identities } from './identities.ts';
@@ -38,38 +49,8 @@ export function metadataText(metadata: unknown): string {
   return toJsonbText(metadataSerializer.toTree(metadata, 'metadata'));
 }
 
-type Cell = string | null;
-/** As the statements give them; see statements.ts. */
-type TupleRow = [
-  kind: 0 | 1 | 2 | 3,
-  threadId: string,
-  ns: string,
-  c1: string,
-  c2: Cell,
-  c3: Cell,
-  c4: Cell,
-  c5: Cell,
-  idx: number | null,
-  text: Cell,
-  bytes: Buffer | null,
-];
-type DeltaRow = [
-  kind: 1 | 2 | 3,
-  depth: number,
-  taskId: Cell,
-  channel: string,
-  type: string,
-  taskPath: Cell,
-  idx: number | null,
-  text: Cell,
-  bytes: Buffer | null,
-];
-
-type StoredValue = { type: string; data: string | Buffer; refs?: readonly string[] };
 /** Checkpoints so old are older than elements are. */
 const NO_ELEMENTS = new ElementSource([], new Identities(), undefined);
-
-type StoredWrite = StoredValue & { taskId: string; channel: string; taskPath: string; idx: number };
 
 /** Reads checkpoints, each call in as few queries as it can. */
 export class CheckpointReader {
@@ -311,61 +292,6 @@ export class CheckpointReader {
   }
 }
 
-/** Rows by kind, the checkpoints in the order that the statement gave them. */
-type Found = {
-  heads: TupleRow[];
-  blobs: Map<string, StoredValue>;
-  writes: Map<string, StoredWrite[]>;
-  elements: Map<string, Element>;
-  /** What the values refer to. */
-  roots: string[];
-};
-
-function sortRows(rows: readonly TupleRow[]): Found {
-  const found: Found = { heads: [], blobs: new Map(), writes: new Map(), elements: new Map(), roots: [] };
-  const { heads, blobs, writes, elements } = found;
-  for (const row of rows) {
-    const [kind, threadId, ns, c1, c2, c3, c4, c5, idx, text, bytes] = row;
-    if (kind === 0) {
-      heads.push(row);
-      continue;
-    }
-    const value = storedValue(c3 ?? '', text, bytes);
-    if (kind === 3) {
-      elements.set(c1, storedElement(c1, value));
-      continue;
-    }
-    if (value.refs) found.roots.push(...value.refs);
-    if (kind === 1) {
-      blobs.set(key(threadId, ns, c1, c2 ?? ''), value);
-      continue;
-    }
-    const under = key(threadId, ns, c1);
-    const write = {
-      ...value,
-      taskId: c2 ?? '',
-      channel: unescapeText(c4 ?? ''),
-      taskPath: unescapeText(c5 ?? ''),
-      idx: idx ?? 0,
-    };
-    const others = writes.get(under);
-    if (others) others.push(write);
-    else writes.set(under, [write]);
-  }
-  heads.sort((a, b) => (a[8] ?? 0) - (b[8] ?? 0));
-  return found;
-}
-
-function storedValue(type: string, text: Cell, bytes: Buffer | null): StoredValue {
-  if (type !== REFS_TYPE || !bytes) return { type, data: text ?? bytes ?? '' };
-  const { refs, text: data } = unpack(bytes);
-  return { type, data, refs };
-}
-
-function storedElement(hash: string, { type, data, refs = [] }: StoredValue): Element {
-  return { hash, type: type as Element['type'], text: String(data), refs };
-}
-
 /** What a config names, checked. An empty checkpoint id or thread id names nothing, as with the shipped saver. */
 function identify(config: Configurable): {
   thread_id?: string;
@@ -387,10 +313,6 @@ function identify(config: Configurable): {
 /** Undefined in a filter asks nothing, as with the shipped saver. */
 function filterOf(filter: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined));
-}
-
-function key(...parts: string[]): string {
-  return parts.join('\u0000');
 }
 
 function compareWrites(a: StoredWrite, b: StoredWrite): number {

@@ -181,8 +181,8 @@ export class PerdureSaver extends PostgresSaver {
 
   /** Removes the thread's checkpoints, and where the runtime knows the thread, keeps it from ever being written again. */
   override async deleteThread(threadId: string): Promise<void> {
-    this.#stored.forget(threadId);
     await this.#writer.deleteThread(checkId('thread_id', threadId));
+    this.#stored.forget(threadId);
   }
 }
 

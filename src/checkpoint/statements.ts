@@ -206,12 +206,14 @@ function content(asText: boolean, row: string): string {
 
 /**
  * `need`: the elements that the rows of some CTEs (with `thread_id`, `type` and `blob`) refer to, at any depth, but for
- * `roots` and what is only below them. The lookups have a LIMIT so that each goes by the key.
+ * `roots` and what is only below them. The lookups have a LIMIT so that each goes by the key; the length, which is
+ * always the same, is there for the planner, who would expect millions of rows and turn to its compiler.
  */
 function needText(tables: Tables, values: readonly string[], roots: string): string {
+  const wanted = `length(r.hash) = ${HASH_BYTES} AND r.hash <> ALL (${roots}::bytea[])`;
   const first = values.map(
     (cte) => `SELECT v.thread_id, r.hash FROM ${cte} v CROSS JOIN LATERAL ${refsSql('v')} r
-       WHERE v.type = '${REFS_TYPE}' AND r.hash <> ALL (${roots}::bytea[])`,
+       WHERE v.type = '${REFS_TYPE}' AND ${wanted}`,
   );
   return `need(thread_id, hash) AS (
        (${first.join('\n       UNION ALL ')})
@@ -220,7 +222,7 @@ function needText(tables: Tables, values: readonly string[], roots: string): str
        CROSS JOIN LATERAL (SELECT e.blob FROM ${tables.elements} e
          WHERE e.thread_id = n.thread_id AND e.hash = n.hash LIMIT 1) v
        CROSS JOIN LATERAL ${refsSql('v')} r
-       WHERE ${hasRefsSql('n.hash')} AND r.hash <> ALL (${roots}::bytea[]))`;
+       WHERE ${hasRefsSql('n.hash')} AND ${wanted})`;
 }
 
 function neededText(tables: Tables): string {

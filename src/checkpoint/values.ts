@@ -1,6 +1,7 @@
 import { type PendingWrite, type SerializerProtocol, WRITES_IDX_MAP } from '@langchain/langgraph-checkpoint';
 import { escapeText } from './jsonb-text.ts';
 import { type Element, pack, REFS_TYPE } from './element.ts';
+import type { Database } from '../postgres/database.ts';
 import type { Identities } from './identities.ts';
 import { naming, PerdureSerializer } from './serializer.ts';
 import { Splitter } from './split.ts';
@@ -179,6 +180,26 @@ export function elementColumns(
   return {
     parameters: [places, sizes, brought.map(({ type }) => type), counted, countedOn.size],
     countedOn,
+  };
+}
+
+/** A statement of its own that stores elements, where they don't travel with what refers to them. */
+export function bringElements(
+  database: Database,
+  threadId: string,
+  elements: ReadonlyMap<string, Element>,
+): { text: string; values: unknown[] } {
+  const all = [...elements.values()].sort((a, b) => (a.hash < b.hash ? -1 : 1));
+  return {
+    text: `INSERT INTO ${database.table('checkpoint_elements')} (thread_id, hash, type, blob)
+     SELECT $1, x.hash, x.type, x.blob FROM unnest($2::bytea[], $3::text[], $4::bytea[]) AS x(hash, type, blob)
+     ON CONFLICT DO NOTHING`,
+    values: [
+      threadId,
+      all.map((element) => Buffer.from(element.hash, 'hex')),
+      all.map((element) => element.type),
+      all.map((element) => pack(element.refs, element.text)),
+    ],
   };
 }
 
