@@ -37,6 +37,7 @@ export async function examine(session: Session, options: DoctorOptions): Promise
       ? undefined
       : lookAtTemporal({ ...servers.temporal, address: servers.temporal.address }, problems),
   ]);
+  const hints = loaded.length === 0 ? [] : (await import('./undeclared-tools.ts')).undeclaredHints(loaded);
   const url = servers?.databaseUrl ?? null;
   const secret = url === null || options.showSecrets === true ? undefined : passwordOf(url);
   const document = {
@@ -50,6 +51,7 @@ export async function examine(session: Session, options: DoctorOptions): Promise
     temporal_namespace: config?.temporal.namespace ?? null,
     graphs:
       graphs ?? loaded.map(({ name, version }): GraphLine => ({ name, version, workers: 0, threads: 0 })),
+    hints,
     problems: problems.map(({ code, message }) => ({
       code,
       message: secret ? message.replaceAll(secret, '***') : message,
@@ -72,6 +74,7 @@ export async function examine(session: Session, options: DoctorOptions): Promise
       ...(document.ok
         ? [green('all is well')]
         : document.problems.map(({ message }) => `${red('problem:')} ${plain(message)}`)),
+      ...document.hints.map(({ message }) => `${bold('hint:')} ${plain(message)}`),
     ].join('\n'),
   );
   return document.ok ? EXIT.done : EXIT.failed;

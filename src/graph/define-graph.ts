@@ -1,8 +1,11 @@
 import type { Pregel } from '@langchain/langgraph/pregel';
+import { z } from 'zod';
 import { GraphLoadError } from '../contracts/errors.ts';
 import { graphName, graphVersion } from '../contracts/ids.ts';
+import { part } from '../operations/part.ts';
 import { migrationSteps, type Migrations, type MigrationStep } from './migration-path.ts';
 import { retryPolicy, type RetryPolicy, type RetryPolicyInput } from '../contracts/retry-policy.ts';
+import { toolsSettings, type ToolsSettings, type ToolsSettingsInput } from '../contracts/tool-settings.ts';
 
 /** A compiled LangGraph graph of any shape: StateGraph, MessageGraph, functional `entrypoint`, prebuilt agent. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the only type that every compiled graph fits
@@ -40,6 +43,8 @@ export type DefineGraphOptions = {
   migrations?: Migrations;
   /** How its nodes are tried again when they fail. */
   retry?: RetryPolicyInput | undefined;
+  /** What may be done when it is not known whether a tool took effect, by its name, for tools that don't say it themselves. */
+  tools?: ToolsSettingsInput | undefined;
 };
 
 const MARK = Symbol.for('perdure.graph-definition');
@@ -50,6 +55,7 @@ export type GraphDefinition = {
   readonly graph: CompiledGraph;
   readonly migrations: readonly MigrationStep[];
   readonly retry?: RetryPolicy | undefined;
+  readonly tools?: ToolsSettings | undefined;
 };
 
 /**
@@ -71,17 +77,19 @@ export function defineGraph(options: DefineGraphOptions): GraphDefinition {
       `defineGraph: 'graph' of '${options.name}' is not a compiled LangGraph graph. Call .compile() on it.`,
     );
   const migrations = migrationSteps(name.data, options.migrations ?? {});
-  const retry = retryPolicy.optional().safeParse(options.retry);
-  if (!retry.success)
-    throw new GraphLoadError(
-      `defineGraph: retry of '${options.name}': ${retry.error.issues[0]?.path.join('.')}: ${retry.error.issues[0]?.message}`,
-    );
+  const settings = z
+    .object({ retry: retryPolicy.optional(), tools: toolsSettings.optional() })
+    .safeParse({ retry: options.retry, tools: options.tools });
+  if (!settings.success) {
+    const issue = settings.error.issues[0];
+    throw new GraphLoadError(`defineGraph: ${issue?.path.join('.')} of '${options.name}': ${issue?.message}`);
+  }
   return {
     name: name.data,
     version: version.data,
     graph,
     migrations,
-    retry: retry.data,
+    ...settings.data,
     [MARK]: true,
   } as GraphDefinition;
 }
@@ -98,12 +106,27 @@ export function isGraphDefinition(value: unknown): value is GraphDefinition {
 export function asCompiledGraph(value: unknown): CompiledGraph | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   if (isCompiled(value)) return value;
-  if ('graph' in value && isCompiled(value.graph)) return value.graph;
+  if ('graph' in value && isCompiled(value.graph)) {
+    if (hasDurableTools(value)) declaring.add(value.graph);
+    return value.graph;
+  }
   if (isBuilder(value)) {
     const compiled = value.compile();
     return isCompiled(compiled) ? compiled : undefined;
   }
   return undefined;
+}
+
+const declaring = new WeakSet<CompiledGraph>();
+
+/** Whether the graph is that of an agent with the middleware `durableTools()`, which declares what its tools are. */
+export function declaresTools(graph: CompiledGraph): boolean {
+  return declaring.has(graph);
+}
+
+function hasDurableTools(agent: object): boolean {
+  const middleware = part(agent, 'options.middleware');
+  return Array.isArray(middleware) && middleware.some((each) => part(each, 'name') === 'perdure');
 }
 
 function isBuilder(value: object): value is { compile(): unknown } {

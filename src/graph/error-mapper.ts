@@ -1,5 +1,6 @@
 import { isPerdureError } from '../contracts/errors.ts';
-import { part, retryAfterOf, statusOf } from '../operations/http-error.ts';
+import { retryAfterOf, statusOf } from '../operations/http-error.ts';
+import { part } from '../operations/part.ts';
 
 /**
  * Why an error is tried again, or not:

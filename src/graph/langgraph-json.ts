@@ -3,7 +3,8 @@ import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { ConfigError } from '../contracts/errors.ts';
 import { graphName, graphVersion } from '../contracts/ids.ts';
-import { retryPolicy, type RetryPolicyInput } from '../contracts/retry-policy.ts';
+import { retryPolicy, type RetryPolicy } from '../contracts/retry-policy.ts';
+import { toolsSettings, type ToolsSettings } from '../contracts/tool-settings.ts';
 
 const graphEntry = z.union([
   z.string(),
@@ -14,6 +15,7 @@ const graphSettings = z.strictObject({
   version: graphVersion.optional(),
   migrations: z.string().optional(),
   retry: retryPolicy.optional(),
+  tools: toolsSettings.optional(),
 });
 
 /** LangGraph's own file. What perdure does not need (dependencies, node_version, http, ...) is left alone. */
@@ -35,7 +37,8 @@ export type GraphSource = {
   version: string | undefined;
   /** The export that holds migrations for a graph whose own code has none. */
   migrations: ModuleExport | undefined;
-  retry?: RetryPolicyInput | undefined;
+  retry?: RetryPolicy | undefined;
+  tools?: ToolsSettings | undefined;
 };
 
 /** An export of a module, as langgraph.json names one: `./file.ts:export`. */
@@ -140,6 +143,7 @@ function graphSource(
         ? undefined
         : moduleExport(file, folder, `perdure.graphs.${key}.migrations`, own.migrations),
     retry: own?.retry,
+    tools: own?.tools,
   };
 }
 

@@ -25,10 +25,19 @@ export type LoadedGraph = GraphDefinition & { shape: GraphShape; fingerprint: st
  * @throws GraphLoadError that names the file and the export.
  */
 export async function loadGraph(source: GraphSource): Promise<LoadedGraph> {
-  const graph = await loadDefinition(source);
+  const graph = withSettings(await loadDefinition(source), source);
   if (source.migrations === undefined) return graph;
   const more = migrationSteps(source.name, await exportedValue(source.migrations));
   return { ...graph, migrations: [...graph.migrations, ...more] };
+}
+
+/** What langgraph.json says comes over what the code says. */
+function withSettings(graph: LoadedGraph, { retry, tools }: GraphSource): LoadedGraph {
+  return {
+    ...graph,
+    ...(retry === undefined ? {} : { retry: { ...graph.retry, ...retry } }),
+    ...(tools === undefined ? {} : { tools: tools && { ...graph.tools, ...tools } }),
+  };
 }
 
 async function loadDefinition(source: GraphSource): Promise<LoadedGraph> {
@@ -74,12 +83,7 @@ async function callFactory(source: GraphSource, factory: GraphFactory): Promise<
 function withVersion(source: GraphSource, graph: CompiledGraph): LoadedGraph {
   const shape = graphShape(graph);
   const print = fingerprint(shape);
-  const definition = defineGraph({
-    name: source.name,
-    version: source.version ?? print.slice(0, 8),
-    graph,
-    retry: source.retry,
-  });
+  const definition = defineGraph({ name: source.name, version: source.version ?? print.slice(0, 8), graph });
   return { ...definition, shape, fingerprint: print };
 }
 

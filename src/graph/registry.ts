@@ -3,6 +3,7 @@ import { graphRef } from '../contracts/ids.ts';
 import type { Database } from '../postgres/database.ts';
 import { registerGraphVersion } from '../threads/graph-versions.ts';
 import { shapeAsJson } from './fingerprint.ts';
+import { coverTools } from './tool-nodes.ts';
 import type { LoadedGraph } from './load-graphs.ts';
 
 /** The graphs of one process, by name and version. */
@@ -18,6 +19,7 @@ export class GraphRegistry {
         `Two different graphs call themselves ${ref}. Give one of them another version.`,
         { graph: ref },
       );
+    coverTools(graph.graph);
     this.#graphs.set(ref, graph);
   }
 

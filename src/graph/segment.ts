@@ -175,7 +175,7 @@ class Segment {
       if (this.#overLimit()) throw recursionError(this.#run);
       const interrupted =
         (await this.#stoppedBefore(graph, saver)) ||
-        (await withRunContext(this.#context(saver, notCounted), () => this.#stream(graph, saver)));
+        (await withRunContext(this.#context(graph, saver, notCounted), () => this.#stream(graph, saver)));
       if (this.#broken) throw this.#broken;
       if (!interrupted && this.#overLimit()) throw recursionError(this.#run);
       if (!interrupted) return await this.#succeeded(graph, saver);
@@ -266,7 +266,7 @@ class Segment {
     return interrupted;
   }
 
-  #context(saver: BoundSaver, notCounted: number) {
+  #context(graph: LoadedGraph, saver: BoundSaver, notCounted: number) {
     return {
       database: this.#options.database,
       tenantId: this.#request.tenant_id,
@@ -275,6 +275,7 @@ class Segment {
       lineageRoot: this.#run.lineage_root,
       branch: branchOf(this.#run),
       forkSteps: notCounted,
+      tools: graph.tools,
       runId: this.#run.run_id,
       fence: this.#run.fence,
       signal: this.#stop.signal,

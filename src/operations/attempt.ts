@@ -33,7 +33,7 @@ export async function runClaimed<T>(
   faultPoint('operation:claimed');
   const lease = new Lease(run, claim.operationId, claim.leaseToken, claim.leaseMs);
   const stop = linkedController([run.signal, options.signal]);
-  const operation = runningOperation(claim.operationId, stop.signal);
+  const operation = runningOperation(claim, stop.signal);
   lease.keep((reason) => {
     stop.abort(reason);
     if (isPerdureError(reason, 'FENCE_STALE')) run.fail(reason);
@@ -62,9 +62,10 @@ export async function runClaimed<T>(
   }
 }
 
-function runningOperation(operationId: string, signal: AbortSignal): RunningOperation {
+function runningOperation({ operationId, toolCallId }: ClaimRequest, signal: AbortSignal): RunningOperation {
   const operation: RunningOperation = {
     operationId,
+    toolCallId: toolCallId ?? undefined,
     signal,
     fetch: fetchOf(() => operation),
     requests: new RequestKeys(operationId),

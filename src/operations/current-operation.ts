@@ -14,6 +14,8 @@ export type OperationCall = {
 
 /** The operation as the parts of this folder see it. On `globalThis`, so its shape is part of the API. */
 export type RunningOperation = OperationCall & {
+  /** The model's call that it is made of, where there is one. */
+  readonly toolCallId?: string | undefined;
   readonly requests: RequestKeys;
   /** Counts the operations begun inside this one, by tool. */
   readonly ordinals: Map<string, number>;

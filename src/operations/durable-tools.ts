@@ -1,9 +1,12 @@
 import { createMiddleware, ToolMessage, type AgentMiddleware } from 'langchain';
 import { isCommand } from '@langchain/langgraph';
-import { effectKind, type EffectKind } from '../contracts/operations.ts';
+import type { EffectKind } from '../contracts/operations.ts';
 import { PerdureError } from '../contracts/errors.ts';
 import { isControlFlow } from './control-flow.ts';
+import { uncovered } from './covered-tool.ts';
 import { currentSlot, currentTaskSignal } from './current-slot.ts';
+import { declaredKind } from './declared-kind.ts';
+import { part } from './part.ts';
 import { execute, type Lookup, type Simulate } from './ledger.ts';
 import { checkKind } from './operation.ts';
 import { checkOutside, type Outside } from './outside.ts';
@@ -46,7 +49,8 @@ export function durableTools(options: DurableToolsOptions = {}): AgentMiddleware
   return createMiddleware({
     name: 'perdure',
     wrapToolCall: async (request, handler) => {
-      const { tool, toolCall } = request;
+      const { toolCall } = request;
+      const tool = uncovered(request.tool);
       const settings = (): Settings => settingsOf(toolCall.name, tool, options);
       if (!isInvokable(tool)) return handlerAsOperation(toolCall, settings(), () => handler(request));
       const durable = isDurableTool(tool)
@@ -109,33 +113,8 @@ function settingsOf(name: string, tool: object | undefined, options: DurableTool
   return settings;
 }
 
-/** What the tool says of itself. MCP's hints: one that only reads is pure, one that may be repeated idempotent. */
-export function declaredKind(name: string, tool: object | undefined): EffectKind | undefined {
-  const metadata = property(tool, 'metadata');
-  const own = property(property(metadata, 'perdure'), 'kind');
-  if (own !== undefined) {
-    const parsed = effectKind.safeParse(own);
-    if (parsed.success) return parsed.data;
-    throw new PerdureError(
-      'OPERATION_INVALID',
-      `metadata.perdure.kind of tool '${name}' is ${JSON.stringify(own)}; it has to be one of ${effectKind.options.join(', ')}.`,
-      { tool: name },
-    );
-  }
-  const annotations = property(metadata, 'annotations') ?? metadata;
-  if (property(annotations, 'readOnlyHint') === true) return 'pure';
-  if (property(annotations, 'idempotentHint') === true) return 'idempotent';
-  return undefined;
-}
-
-function property(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && name in value
-    ? (value as Record<string, unknown>)[name]
-    : undefined;
-}
-
 function isInvokable<T>(tool: T): tool is T & InvokableTool {
-  return typeof property(tool, 'invoke') === 'function';
+  return typeof part(tool, 'invoke') === 'function';
 }
 
 /** For tools that another middleware provides: the rest of the chain is the operation. */

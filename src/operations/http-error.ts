@@ -1,3 +1,5 @@
+import { part } from './part.ts';
+
 /**
  * What an error of some HTTP client tells of the reply: fetch wrappers, axios, the SDKs of model providers and
  * LangChain's clients all put it elsewhere.
@@ -63,14 +65,4 @@ function positive(value: unknown): number | undefined {
   if (typeof value !== 'number' && (typeof value !== 'string' || value.trim() === '')) return undefined;
   const number = Number(value);
   return Number.isFinite(number) && number >= 0 ? number : undefined;
-}
-
-/** A field of an object, or of a field of it: `a.b`. */
-export function part(value: unknown, path: string): unknown {
-  let at: unknown = value;
-  for (const name of path.split('.')) {
-    if (typeof at !== 'object' || at === null || !(name in at)) return undefined;
-    at = (at as Record<string, unknown>)[name];
-  }
-  return at;
 }

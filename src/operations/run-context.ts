@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { SerializerProtocol } from '@langchain/langgraph-checkpoint';
 import type { EffectsMode } from '../contracts/runs.ts';
+import type { ToolsSettings } from '../contracts/tool-settings.ts';
 import type { Database } from '../postgres/database.ts';
 import { processWide } from './process-wide.ts';
 
@@ -20,6 +21,8 @@ export type RunContext = {
   branch?: Branch | undefined;
   /** How many steps of the root graph are forks' own, so that a branch names its operations as the first one did. */
   forkSteps?: number | undefined;
+  /** What the run's graph declares of tools that are no operations by themselves. */
+  tools?: ToolsSettings | undefined;
   runId: string;
   /** The number that this attempt took; a newer attempt has a higher one. */
   fence: number;

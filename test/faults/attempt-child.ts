@@ -2,7 +2,7 @@
 import { defineGraph } from '../../src/graph/define-graph.ts';
 import { openDatabase } from '../../src/postgres/database.ts';
 import { armFault, type Fault } from '../../src/telemetry/fault-points.ts';
-import { attemptGraphs } from './attempt-graphs.ts';
+import { attemptGraphs, TOOLS } from './attempt-graphs.ts';
 import { segmentsOf } from './segments.ts';
 import { effectsIn } from './effects.ts';
 
@@ -17,7 +17,7 @@ export type AttemptOrder = {
 const order = JSON.parse(process.env['ORDER'] ?? '') as AttemptOrder;
 const database = openDatabase({ connectionString: order.databaseUrl, schema: order.schema });
 const graphs = Object.entries(attemptGraphs(effectsIn(database))).map(([name, graph]) =>
-  defineGraph({ name, version: '1', graph }),
+  defineGraph({ name, version: '1', graph, tools: TOOLS }),
 );
 const advance = segmentsOf(database, graphs);
 armFault(order.fault);

@@ -1,6 +1,6 @@
 import { tool } from '@langchain/core/tools';
 import { Annotation, DeltaChannel, END, interrupt, Send, START, StateGraph } from '@langchain/langgraph';
-import { createAgent } from 'langchain';
+import { createAgent, type AgentMiddleware } from 'langchain';
 import { z } from 'zod';
 import type { EffectKind } from '../../src/contracts/operations.ts';
 import { currentOperation } from '../../src/operations/current-operation.ts';
@@ -11,6 +11,8 @@ import type { Effects } from './effects.ts';
 
 /** Short, so that the next attempt need not wait long for a dead one. */
 const LEASE = 300;
+/** The same for tools of agents that know nothing of perdure. */
+export const TOOLS = { send_mail: { lease: LEASE }, ask_manager: { lease: LEASE } };
 
 export const STEPS = Array.from({ length: 10 }, (_, index) => `step_${index + 1}`);
 /** Tasks that act in one superstep. */
@@ -51,7 +53,8 @@ export function attemptGraphs(effects: Effects) {
     ten: chain(State, act),
     delta: chain(DeltaState, act),
     abreast: abreast(act),
-    agent: agent(effects),
+    agent: agent(effects, [durableTools({ lease: LEASE })]),
+    plainAgent: agent(effects, []),
   };
 }
 
@@ -85,7 +88,7 @@ function abreast(act: Act) {
 }
 
 /** An agent whose model plans a tool that acts beside one that asks, in one message. */
-function agent(effects: Effects) {
+function agent(effects: Effects, middleware: AgentMiddleware[]) {
   const schema = z.object({ to: z.string() });
   const sendMail = tool(
     async ({ to }) => {
@@ -106,6 +109,6 @@ function agent(effects: Effects) {
   return createAgent({
     model: new ScriptedModel([calls]),
     tools: [sendMail, askManager],
-    middleware: [durableTools({ lease: LEASE })],
+    middleware,
   });
 }

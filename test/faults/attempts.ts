@@ -12,7 +12,7 @@ import { requestFork } from '../../src/threads/request-fork.ts';
 import { requestRun } from '../../src/threads/request-run.ts';
 import { openInstallation } from '../support/installation.ts';
 import type { AttemptOrder } from './attempt-child.ts';
-import { attemptGraphs } from './attempt-graphs.ts';
+import { attemptGraphs, TOOLS } from './attempt-graphs.ts';
 import { effectsIn, makeEffects } from './effects.ts';
 import { bundledScript } from './bundled-script.ts';
 import { endProcesses } from './processes.ts';
@@ -58,7 +58,7 @@ export async function openAttempts(): Promise<Attempts> {
   await at.register(graphs);
   const segment = segmentsOf(
     database,
-    Object.entries(graphs).map(([name, graph]) => defineGraph({ name, version: '1', graph })),
+    Object.entries(graphs).map(([name, graph]) => defineGraph({ name, version: '1', graph, tools: TOOLS })),
   );
   return {
     async begin(graph, input) {

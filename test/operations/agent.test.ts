@@ -6,7 +6,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod';
 import type { EffectKind, OperationView } from '../../src/contracts/operations.ts';
 import { durableTool } from '../../src/operations/durable-tool.ts';
-import { declaredKind, durableTools } from '../../src/operations/durable-tools.ts';
+import { declaredKind } from '../../src/operations/declared-kind.ts';
+import { durableTools } from '../../src/operations/durable-tools.ts';
 import { listOperations, resolveOperation } from '../../src/operations/ledger-views.ts';
 import type { Database } from '../../src/postgres/database.ts';
 import { dropLedger, openLedger, TestThread } from './fixture.ts';
