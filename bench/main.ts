@@ -14,6 +14,10 @@ const BENCHMARKS: Record<string, { about: string; load: () => Promise<{ run: Ben
     about: 'memory of a worker while 1,000 threads wait for a person',
     load: () => import('./parked.ts'),
   },
+  resume: {
+    about: 'how soon a thread goes on after the end of its worker',
+    load: () => import('./resume.ts'),
+  },
 };
 
 const { values, positionals } = parseArgs({

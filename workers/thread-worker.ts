@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker, bundleWorkflowCode, type WorkflowBundleOption } from '@temporalio/worker';
 import { HandOver } from '../src/activities/hand-over.ts';
+import { heartbeatThread, mainThreadHeartbeats, type Heartbeats } from '../src/activities/heartbeats.ts';
 import { createMigrateActivities } from '../src/activities/migrate-activities.ts';
 import { createThreadActivities } from '../src/activities/thread-activities.ts';
 import { PerdureSaver } from '../src/checkpoint/saver.ts';
@@ -41,6 +43,8 @@ export type ThreadWorkerOptions = {
   logger: Logger;
   /** The bundled workflow code. Default: what the build made, or, run from source, a bundle made now. */
   workflowBundle?: WorkflowBundleOption;
+  /** Whether heartbeats come from a thread of their own, so that a node may block the event loop. Default true. */
+  heartbeatThread?: boolean;
 };
 
 export type ThreadWorker = {
@@ -55,10 +59,14 @@ export type ThreadWorker = {
 };
 
 const SHUTDOWN_GRACE = '30 seconds';
+/** How long Temporal may take to learn that a worker polls no more, in ms. */
+const WITHDRAWN_MS = 50;
 /** How often a worker says that it lives, in ms. */
 const SIGN_OF_LIFE_MS = 5_000;
-/** Heartbeats go out no more often than this. */
+/** The event loop's own heartbeats go out no more often than this. */
 const HEARTBEAT_THROTTLE = '500 milliseconds';
+/** The same where a thread sends them as well. */
+const HEARTBEAT_THROTTLE_BESIDE_THREAD = '1500 milliseconds';
 /** How long Temporal keeps a woken workflow for the worker that had it in memory, before any other may take it. */
 const STICKY_TIMEOUT = '1 second';
 
@@ -81,12 +89,17 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     await database.close();
     throw error;
   });
+  let heartbeats: Heartbeats | undefined;
   const close = async () => {
+    await heartbeats?.close();
     await Promise.allSettled([connections.native.close(), connections.client.close(), database.close()]);
   };
   try {
     await graphs.register(database, tenant);
     const handOver = new HandOver();
+    const ownThread = options.heartbeatThread ?? true;
+    heartbeats = ownThread ? heartbeatThread(options.temporal, logger) : mainThreadHeartbeats();
+    const throttle = ownThread ? HEARTBEAT_THROTTLE_BESIDE_THREAD : HEARTBEAT_THROTTLE;
     const saver = new PerdureSaver(database);
     const activities = {
       ...createThreadActivities({
@@ -98,6 +111,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
           budgetMs: options.segmentBudgetMs,
         }),
         handOver,
+        heartbeats,
       }),
       ...createMigrateActivities({ database, saver, graphs }),
     };
@@ -114,8 +128,8 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
           activities,
           maxConcurrentActivityTaskExecutions: options.maxConcurrentSegments,
           maxCachedWorkflows: options.maxCachedWorkflows,
-          maxHeartbeatThrottleInterval: HEARTBEAT_THROTTLE,
-          defaultHeartbeatThrottleInterval: HEARTBEAT_THROTTLE,
+          maxHeartbeatThrottleInterval: throttle,
+          defaultHeartbeatThrottleInterval: throttle,
           stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
           shutdownGraceTime: SHUTDOWN_GRACE,
         }),
@@ -171,6 +185,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
           handOver.begin();
           await quiet(workers, () => handOver.kept);
           shutDown();
+          await delay(WITHDRAWN_MS);
           handOver.release();
         }
         await ended;

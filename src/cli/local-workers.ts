@@ -30,49 +30,104 @@ export type WorkerNeed = {
   onProgress: (line: string) => void;
 };
 
-/** `elsewhere`: none of ours was needed. `restarted`: an edit made the old one obsolete. */
-export type EnsuredWorker =
-  { started: 'already' | 'now' | 'restarted'; worker: WorkerRecord } | { started: 'elsewhere' };
+/** `restarted`: an edit made the one before it obsolete. */
+export type StartedWorker = { started: 'already' | 'now' | 'restarted'; worker: WorkerRecord };
+
+/** `elsewhere`: none of ours was needed. */
+export type EnsuredWorker = StartedWorker | { started: 'elsewhere' };
 
 /**
- * Sees to it that a worker with the project's present code runs: one that was started from older files is replaced,
- * the new one first. Where both servers are the user's own and workers elsewhere serve `wanted`, starts none.
- * @throws PerdureError with the reason of a worker that can't start; one that ran before goes on.
+ * Sees to it that a worker with the project's present code runs: those that were started from older files are replaced,
+ * the new ones first. Where both servers are the user's own and workers elsewhere serve `wanted`, starts none.
+ * @throws PerdureError with the reason of a worker that can't start; those that ran before go on.
  */
 export async function ensureWorker(
   need: WorkerNeed,
   wanted?: { graph: string; version: string },
 ): Promise<EnsuredWorker> {
-  const { config, onProgress } = need;
-  const known = existsSync(config.home)
+  const { config } = need;
+  const [known] = existsSync(config.home)
     ? current(await livingWorkers(realpathSync(config.home)), need)
-    : undefined;
+    : [];
   if (known) return { started: 'already', worker: known };
-  const home = makeHome(config.home);
-  return withHomeLock(home, onProgress, async () => {
-    const living = await forgetEnded(home, need);
-    const ours = living.filter((worker) => isFor(worker, need));
-    const already = current(ours, need) ?? (await finishStarted(home, ours, need));
-    if (already) return { started: 'already', worker: already };
+  return withHomeLock(makeHome(config.home), need.onProgress, async () => {
+    const { ours, currently } = await lookAround(need);
+    if (currently[0]) return { started: 'already', worker: currently[0] };
     if (ours.length === 0 && wanted !== undefined && (await servedElsewhere(need, wanted)))
       return { started: 'elsewhere' };
-    onProgress(
-      ours.length > 0
-        ? 'the project has changed: starting a new worker'
-        : `starting a worker for ${need.project.file}`,
-    );
-    const launched = await launchWorker({ ...need, home });
-    writeWorkers(home, [...living, launched]);
-    const worker = await whenReady(launched).catch((error: unknown) => {
-      writeWorkers(home, living);
-      throw error;
-    });
-    writeWorkers(home, [...living, worker]);
-    if (ours.length > 0) onProgress('waiting for the old worker to hand over');
-    await Promise.all(ours.map(stopWorker));
-    writeWorkers(home, [...living.filter((one) => !ours.includes(one)), worker]);
+    const [worker] = await replaceWith(need, Math.max(1, ours.length), ours, []);
+    if (!worker) throw new Error('a worker was started and is not there');
     return { started: ours.length > 0 ? 'restarted' : 'now', worker };
   });
+}
+
+/**
+ * As {@link ensureWorker}, for exactly `count` workers; without a count, as many as there are, and at least one.
+ * Those that are too many hand over and end.
+ */
+export async function ensureWorkers(need: WorkerNeed, count?: number): Promise<StartedWorker[]> {
+  return withHomeLock(makeHome(need.config.home), need.onProgress, async () => {
+    const { ours, currently } = await lookAround(need);
+    const keep = currently.slice(0, count ?? Math.max(1, ours.length));
+    const started = (worker: WorkerRecord, how: StartedWorker['started']) => ({ started: how, worker });
+    const missing = (count ?? Math.max(1, ours.length)) - keep.length;
+    const old = ours.filter((worker) => !keep.includes(worker));
+    const fresh = await replaceWith(need, missing, old, keep);
+    return [
+      ...keep.map((worker) => started(worker, 'already')),
+      ...fresh.map((worker, index) => started(worker, index < old.length ? 'restarted' : 'now')),
+    ];
+  });
+}
+
+/** What is on record: the workers for these servers and this project, and those of them with its present code. */
+async function lookAround(need: WorkerNeed): Promise<{ ours: WorkerRecord[]; currently: WorkerRecord[] }> {
+  const home = realpathSync(need.config.home);
+  const ours = (await forgetEnded(home, need)).filter((worker) => isFor(worker, need));
+  const ready = await finishStarted(home, ours);
+  return { ours: ready, currently: current(ready, need) };
+}
+
+/** Starts workers, then ends others. */
+async function replaceWith(
+  need: WorkerNeed,
+  count: number,
+  old: readonly WorkerRecord[],
+  kept: readonly WorkerRecord[],
+): Promise<WorkerRecord[]> {
+  const { onProgress } = need;
+  const home = realpathSync(need.config.home);
+  const others = recordedWorkers(home);
+  const which = count === 1 ? 'a worker' : `${count} workers`;
+  if (count > 0)
+    onProgress(
+      old.length > 0
+        ? `the project has changed: starting ${which}`
+        : `starting ${which} for ${need.project.file}`,
+    );
+  const launched: WorkerRecord[] = [];
+  let fresh: WorkerRecord[];
+  try {
+    for (let begun = 0; begun < count; begun += 1) {
+      launched.push(await launchWorker({ ...need, home }));
+      writeWorkers(home, [...others, ...launched]);
+    }
+    fresh = await Promise.all(launched.map(whenReady));
+  } catch (error) {
+    await Promise.all(launched.map(stopWorker));
+    writeWorkers(home, others);
+    throw error;
+  }
+  writeWorkers(home, [...others, ...fresh]);
+  if (old.length > 0)
+    onProgress(
+      count > 0
+        ? `waiting for the old ${old.length === 1 ? 'worker' : 'workers'} to hand over`
+        : `ending ${old.length === 1 ? 'a worker' : `${old.length} workers`} of ${old.length + kept.length}`,
+    );
+  await Promise.all(old.map(stopWorker));
+  writeWorkers(home, [...others.filter((one) => !old.includes(one)), ...fresh]);
+  return fresh;
 }
 
 /** Stops every worker on record in the home. @returns their pids. @throws ServerStopError */
@@ -95,8 +150,8 @@ function isFor(worker: WorkerRecord, { project, config, servers }: WorkerNeed): 
 }
 
 /** Ready, and started after the newest change of the project. */
-function current(workers: WorkerRecord[], need: WorkerNeed): WorkerRecord | undefined {
-  return workers.find(
+function current(workers: WorkerRecord[], need: WorkerNeed): WorkerRecord[] {
+  return workers.filter(
     (worker) =>
       worker.worker_id !== null &&
       isFor(worker, need) &&
@@ -104,21 +159,19 @@ function current(workers: WorkerRecord[], need: WorkerNeed): WorkerRecord | unde
   );
 }
 
-/** A worker whose starter was stopped before it was ready. */
-async function finishStarted(
-  home: string,
-  ours: WorkerRecord[],
-  need: WorkerNeed,
-): Promise<WorkerRecord | undefined> {
-  const unready = ours.find((worker) => worker.worker_id === null);
-  if (!unready) return undefined;
-  const ready = await whenReady(unready).catch(() => undefined);
-  if (!ready) return undefined;
+/** Waits for workers whose starter was stopped before they were ready. */
+async function finishStarted(home: string, ours: WorkerRecord[]): Promise<WorkerRecord[]> {
+  if (ours.every((worker) => worker.worker_id !== null)) return ours;
+  const finished = await Promise.all(
+    ours.map(async (worker) =>
+      worker.worker_id === null ? ((await whenReady(worker).catch(() => undefined)) ?? worker) : worker,
+    ),
+  );
   writeWorkers(
     home,
-    recordedWorkers(home).map((worker) => (worker.pid === ready.pid ? ready : worker)),
+    recordedWorkers(home).map((worker) => finished.find(({ pid }) => pid === worker.pid) ?? worker),
   );
-  return current([ready], need);
+  return finished;
 }
 
 /** Takes workers that ended by themselves off the record, and off the table that says who serves what. */

@@ -25,4 +25,9 @@ function wholeNumber(max: number) {
 
 export const limit = (what: string, standard: number) =>
   new Option('--limit <n>', `${what} at most`).argParser(wholeNumber(10_000)).default(standard);
+export const workers = () =>
+  new Option(
+    '--workers <n>',
+    'how many worker processes, 1 to 100 (default: as many as run, or one)',
+  ).argParser(wholeNumber(100));
 export const noWorker = () => new Option('--no-worker', 'start no worker here');

@@ -7,7 +7,8 @@ import type { RetryOptions } from './retry-command.ts';
 import type { RunOptions } from './run-command.ts';
 import type { ThreadsOptions } from './thread-commands.ts';
 import { addTimeTravelCommands } from './time-travel-program.ts';
-import { addCommon, examples, limit, noWorker, type Start } from './program-parts.ts';
+import { addCommon, examples, limit, noWorker, workers, type Start } from './program-parts.ts';
+import type { UpOptions } from './server-commands.ts';
 import { addVersionCommands } from './versions-program.ts';
 import { perform, type CommonOptions, type Host, type Work } from './session.ts';
 
@@ -62,14 +63,15 @@ const showSecrets = () => new Option('--show-secrets', 'show passwords');
 
 function addServerCommands(program: Command, start: Start): void {
   addCommon(program.command('up'))
-    .summary('start Postgres, Temporal and a worker')
+    .summary('start Postgres, Temporal and workers')
     .description(
       'Starts Postgres and Temporal on this machine (unless DATABASE_URL and TEMPORAL_ADDRESS name others), sets up the schema, and starts a worker for the graphs of langgraph.json. What runs already is left alone; a worker with old code is replaced.',
     )
+    .addOption(workers())
     .addOption(noWorker())
     .addOption(showSecrets())
-    .addHelpText('after', examples('perdure up', 'perdure up --no-worker --json'))
-    .action(async (options: { worker: boolean; showSecrets?: boolean }, command: Command) =>
+    .addHelpText('after', examples('perdure up', 'perdure up --workers 4', 'perdure up --no-worker --json'))
+    .action(async (options: UpOptions, command: Command) =>
       start(command, async (session) => (await import('./server-commands.ts')).startAll(session, options)),
     );
   addCommon(program.command('down'))

@@ -5,15 +5,15 @@ import { down, type RunningServer } from '../dev/index.ts';
 import { findProject, readProject } from '../graph/langgraph-json.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { EXIT } from './exit-status.ts';
-import { ensureWorker, stopWorkers } from './local-workers.ts';
+import { ensureWorkers, stopWorkers, type StartedWorker } from './local-workers.ts';
 import { projectFile, settingsIn, startServers } from './project-context.ts';
 import { atDatabase } from './looking.ts';
 import { migrateIfNeeded } from './schema-state.ts';
 import type { Session } from './session.ts';
 
-export type UpOptions = { worker: boolean; showSecrets?: boolean };
+export type UpOptions = { worker: boolean; workers?: number; showSecrets?: boolean };
 
-/** Starts servers and a worker, whatever of them doesn't run. */
+/** Starts servers and workers, whatever of them doesn't run. */
 export async function startAll(session: Session, options: UpOptions): Promise<number> {
   const { project, config, env } = await session.settings();
   const progress = await session.output.progress();
@@ -21,15 +21,11 @@ export async function startAll(session: Session, options: UpOptions): Promise<nu
   const installation = { databaseUrl: servers.databaseUrl, schema: config.schema };
   const started = await atDatabase(installation, async (database) => {
     const migrations = await migrateIfNeeded(database, progress);
-    if (!project || !options.worker) return { migrations, worker: undefined };
+    if (!project || !options.worker) return { migrations, workers: [] };
     const need = { project, config, servers, database, env, cwd: session.cwd, onProgress: progress };
-    return { migrations, worker: await ensureWorker(need) };
+    return { migrations, workers: await ensureWorkers(need, options.workers) };
   });
   const { running } = servers;
-  const worker =
-    started.worker && 'worker' in started.worker
-      ? { ...started.worker.worker, started: started.worker.started }
-      : undefined;
   const document = {
     home: config.home,
     project: project?.file ?? null,
@@ -41,24 +37,34 @@ export async function startAll(session: Session, options: UpOptions): Promise<nu
     postgres: running.postgres,
     temporal: running.temporal,
     migrations: started.migrations,
-    worker: worker
-      ? { pid: worker.pid, started: worker.started, serves: worker.serves, log: worker.log }
-      : null,
+    workers: started.workers.map(({ worker: { pid, serves, log }, ...rest }) => ({
+      pid,
+      started: rest.started,
+      serves,
+      log,
+    })),
   };
   session.output.result(document, ({ bold }) =>
     [
       `${bold('Postgres')}  ${document.database_url} (${how(running.postgres)})`,
       `${bold('Temporal')}  ${document.temporal_address}, namespace ${document.temporal_namespace} (${how(running.temporal)})`,
       ...(running.temporalUiUrl ? [`          see it work: ${running.temporalUiUrl}`] : []),
-      worker
-        ? `${bold('Worker')}    pid ${worker.pid} (${worker.started}) serves ${worker.serves.map(({ graph, version }) => `${graph}@${version}`).join(', ')}`
-        : `${bold('Worker')}    none: ${project ? 'as you wish' : 'there is no langgraph.json here or above'}`,
+      ...(started.workers.length > 0
+        ? started.workers.map((one) => `${bold('Worker')}    ${what(one)}`)
+        : [
+            `${bold('Worker')}    none: ${project ? 'as you wish' : 'there is no langgraph.json here or above'}`,
+          ]),
       `${bold('Home')}      ${config.home}`,
       '',
       `Stop it all: ${session.commandLine('down')}`,
     ].join('\n'),
   );
   return EXIT.done;
+}
+
+function what({ started, worker }: StartedWorker): string {
+  const versions = worker.serves.map(({ graph, version }) => `${graph}@${version}`);
+  return `pid ${worker.pid} (${started}) serves ${versions.join(', ')}`;
 }
 
 function how(server: RunningServer): string {

@@ -31,8 +31,8 @@ const MAX_HISTORY_EVENTS = 1_000;
 const { advanceThread } = proxyActivities<ThreadActivities>({
   // A node may compute, or wait for a slow tool, as long as it gives signs of life; a segment hands over by itself.
   startToCloseTimeout: '7 days',
-  // The runtime gives a sign of life every half second.
-  heartbeatTimeout: '5 seconds',
+  // A worker gives a sign of life every half second, from a thread of its own.
+  heartbeatTimeout: '2 seconds',
   cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
   // What fails here is the machinery (a worker, Postgres); errors of the graph are results. So: until it works.
   retry: { initialInterval: '50 milliseconds', backoffCoefficient: 2, maximumInterval: '5 seconds' },

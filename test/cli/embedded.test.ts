@@ -4,6 +4,10 @@ import { expect, test } from 'vitest';
 import { removeHome } from '../../src/dev/index.ts';
 import { isRunning, makeProject } from './perdure.ts';
 
+function workersOf(up: Record<string, unknown>): { pid: number; started: string }[] {
+  return up['workers'] as { pid: number; started: string }[];
+}
+
 // The folder of a made-up project has spaces in its name.
 test(
   'up, run, down, up, resume with servers of its own; nothing is left after down',
@@ -16,7 +20,8 @@ test(
         status: 0,
         said: expect.any(String),
       });
-      const { postgres, temporal, worker } = up.json as Record<string, { pid: number; started: string }>;
+      const { postgres, temporal } = up.json as Record<string, { pid: number; started: string }>;
+      const [worker] = workersOf(up.json);
       expect([postgres?.started, temporal?.started, worker?.started]).toEqual(['now', 'now', 'now']);
       const pids = [postgres, temporal, worker].map((server) => server?.pid ?? 0);
 
@@ -24,8 +29,16 @@ test(
       expect(again.json).toMatchObject({
         postgres: { started: 'already' },
         temporal: { started: 'already' },
-        worker: { pid: worker?.pid, started: 'already' },
+        workers: [{ pid: worker?.pid, started: 'already' }],
       });
+      const two = workersOf((await project.perdure(['up', '--workers', '2', '--json'])).json);
+      expect(two.map(({ started }) => started)).toEqual(['already', 'now']);
+      expect(two[0]?.pid).toBe(worker?.pid);
+      // Without a number, as many as there are.
+      expect(workersOf((await project.perdure(['up', '--json'])).json)).toHaveLength(2);
+      const one = workersOf((await project.perdure(['up', '--workers', '1', '--json'])).json);
+      expect(one).toMatchObject([{ pid: worker?.pid, started: 'already' }]);
+      expect(await isRunning(two[1]?.pid ?? 0)).toBe(false);
 
       const asked = await project.perdure([
         'run',

@@ -22,7 +22,7 @@ export type Installation = {
   register(graphs: TestGraphs): Promise<void>;
   startWorker(
     graphs: TestGraphs,
-    options?: { segmentBudgetMs?: number; maxCachedWorkflows?: number },
+    options?: { segmentBudgetMs?: number; maxCachedWorkflows?: number; heartbeatThread?: boolean },
   ): Promise<ThreadWorker>;
   /** Stops every worker, closes connections and drops the schema. */
   close(): Promise<void>;
@@ -92,6 +92,8 @@ export async function openInstallation(
         segmentBudgetMs: options.segmentBudgetMs ?? 600_000,
         logger: createLogger('error'),
         workflowBundle: await workflowBundle(),
+        // Many tests start a worker; few have a node that blocks.
+        heartbeatThread: options.heartbeatThread ?? false,
       });
       workers.push(worker);
       return worker;
