@@ -148,6 +148,13 @@ function addRunCommands(program: Command, start: Start): void {
     .argument('<thread>', 'the thread that waits')
     .option('--interrupt <id>', 'which question (may be left out when only one is pending)')
     .option('--value <json>', "the answer, as JSON text: '{\"approved\":true}', '\"yes\"', 'true'")
+    .option('--approve', 'yes, in the shape that the question expects')
+    .option('--reject [reason]', 'no, in the shape that the question expects, with what the model is told')
+    .option(
+      '--edit <json>',
+      'yes, with these arguments; a list for several actions, null leaves one as it is',
+    )
+    .option('--digest <hex>', 'refuse the answer unless the question is the one with this digest')
     .option('--detach', 'return as soon as the answer is recorded')
     .addOption(noWorker())
     .addHelpText(
@@ -155,6 +162,9 @@ function addRunCommands(program: Command, start: Start): void {
       `${examples(
         `perdure resume mira --value '{"approved":true}'`,
         `perdure resume mira --interrupt 6a9f6c1b5d1c5b5e --value '"yes"' --json`,
+        'perdure resume mira --approve --digest 5f1d0c2a9b3e',
+        `perdure resume mira --edit '{"amount":15}'`,
+        "perdure resume mira --reject 'too much'",
         'perdure resume mira',
       )}\n\nOf two answers to one question the first counts; the other is told who gave it.\nExit status: as of run.`,
     )

@@ -30,6 +30,8 @@ export async function showThreads(session: Session, options: ThreadsOptions): Pr
 /** How many runs of a thread are shown, newest first. */
 const SHOWN_RUNS = 20;
 const SHOWN_INTERRUPTS = 1_000;
+/** Digits of a digest; --digest takes as few. */
+const SHOWN_DIGEST = 12;
 
 export async function showThread(session: Session, threadId: string): Promise<number> {
   checkThreadId(threadId);
@@ -97,15 +99,16 @@ export async function showApprovals(
     });
   });
   session.output.result({ interrupts }, () => {
-    const rows = interrupts.map(({ thread_id, node, id, value, created_at }) => [
+    const rows = interrupts.map(({ thread_id, node, id, digest, value, created_at }) => [
       thread_id,
       node,
       id,
+      digest.slice(0, SHOWN_DIGEST),
       time(created_at),
       cell(value),
     ]);
     const list = table(
-      ['THREAD', 'NODE', 'INTERRUPT', 'ASKED', 'QUESTION'],
+      ['THREAD', 'NODE', 'INTERRUPT', 'DIGEST', 'ASKED', 'QUESTION'],
       rows,
       'nothing waits for a person',
     );

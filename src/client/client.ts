@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { Client, Connection } from '@temporalio/client';
 import { temporalConnection } from '../config/temporal-connection.ts';
 import type { TemporalServer } from '../config/config.ts';
@@ -113,6 +114,17 @@ export type ForkOptions = {
 /** A run that was recorded, and the runs that it stopped. */
 export type StartedRun = RecordedRun & { stopped?: StoppedRuns };
 
+export type AnswerOptions = {
+  /** May be left out when exactly one interrupt waits. */
+  interruptId?: string | undefined;
+  /** Default `user:unknown`. */
+  actor?: string | undefined;
+  /** The question's digest as it was seen: where it asks something else by now, the answer is refused. */
+  digest?: string | undefined;
+  /** By which door the answer comes. Default `client:` and the host's name. */
+  from?: string | undefined;
+};
+
 export type ClientParts = {
   database: Database;
   temporal: Client;
@@ -160,13 +172,9 @@ export class PerdureClient {
 
   /**
    * Answers an interrupt and wakes the thread. The same answer twice is taken once.
-   * @throws UnknownThreadError | UnknownInterruptError | AmbiguousInterruptError | AlreadyAnsweredError | InvalidInputError
+   * @throws UnknownThreadError | UnknownInterruptError | AmbiguousInterruptError | AlreadyAnsweredError | StaleApprovalError | InvalidInputError
    */
-  async answer(
-    threadId: string,
-    value: JsonValue,
-    options: { interruptId?: string; actor?: string } = {},
-  ): Promise<Answered> {
+  async answer(threadId: string, value: JsonValue, options: AnswerOptions = {}): Promise<Answered> {
     const actor = options.actor ?? 'user:unknown';
     const asked = await operationQuestion(this.database, this.tenant, threadId, options.interruptId);
     if (asked) {
@@ -179,6 +187,8 @@ export class PerdureClient {
       thread_id: threadId,
       value,
       actor,
+      digest: options.digest,
+      from: options.from ?? `client:${hostname()}`,
       ...(options.interruptId === undefined ? {} : { interrupt_id: options.interruptId }),
     });
     if (wakes) await this.#wake(answered);

@@ -1,4 +1,11 @@
-export { connect, PerdureClient, type ConnectOptions, type ForkOptions } from './client.ts';
+export {
+  connect,
+  PerdureClient,
+  type AnswerOptions,
+  type ConnectOptions,
+  type ForkOptions,
+} from './client.ts';
+export { responseTo, type Decision } from '../contracts/approvals.ts';
 export type { TemporalServer } from '../config/config.ts';
 export type { CheckpointDiff, ValueChange } from './diff.ts';
 export type { MigrateOptions } from './migrate.ts';

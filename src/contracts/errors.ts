@@ -154,6 +154,17 @@ export class AmbiguousInterruptError extends PerdureError {
   }
 }
 
+/** The question is not the one that was looked at: it has another digest. Nothing was changed. */
+export class StaleApprovalError extends PerdureError {
+  constructor(threadId: string, interruptId: string, digests: { given: string; digest: string }) {
+    super(
+      'APPROVAL_STALE',
+      `Interrupt ${interruptId} of thread '${threadId}' asks something else than what you looked at: its digest is ${digests.digest}, not ${digests.given}. Look again: perdure approvals`,
+      { thread_id: threadId, interrupt_id: interruptId, ...digests },
+    );
+  }
+}
+
 /** Somebody else answered first. `details` holds who, when and with what. */
 export class AlreadyAnsweredError extends PerdureError {
   constructor(

@@ -126,10 +126,14 @@ export const interruptView = z.object({
   kind: z.enum(['interrupt', 'operation']),
   node: z.string(),
   value: jsonValue,
+  /** SHA-256 of the question, in hex: names what is approved, so that an answer can be bound to it. */
+  digest: z.string(),
   status: z.enum(['pending', 'answered', 'superseded', 'cancelled']),
   answer: jsonValue.nullable(),
   answered_by: z.string().nullable(),
   answered_at: z.string().nullable(),
+  /** By which door the answer came, such as `cli:host`. */
+  answered_from: z.string().nullable(),
   created_at: z.string(),
 });
 export type InterruptView = z.infer<typeof interruptView>;

@@ -4,11 +4,14 @@ import {
   AlreadyAnsweredError,
   AmbiguousInterruptError,
   InvalidInputError,
+  StaleApprovalError,
   UnknownInterruptError,
 } from '../contracts/errors.ts';
+import { wrongAnswer } from '../contracts/approvals.ts';
 import { jsonValue, type JsonValue } from '../contracts/json.ts';
 import type { Database } from '../postgres/database.ts';
 import { lockThread, type LockedThread } from './locked-thread.ts';
+import { MIN_DIGEST, QUESTION_DIGEST } from './question-digest.ts';
 import { insertRun, type RecordedRun, type Waking } from './request-run.ts';
 
 export type Answer = {
@@ -18,6 +21,10 @@ export type Answer = {
   value: JsonValue;
   /** Who answers, such as `user:mira`. */
   actor: string;
+  /** The digest of the question as the one who answers saw it, or its first eight digits or more. */
+  digest?: string | undefined;
+  /** By which door the answer comes, such as `cli:host`. */
+  from?: string | undefined;
 };
 
 export type Answered = RecordedRun & {
@@ -36,12 +43,14 @@ type InterruptRow = {
   answered_at: Date | null;
   answer_run_id: string | null;
   operation_id: string | null;
+  value: JsonValue;
+  digest: string;
 };
 
 /**
  * Records an answer and queues the run that carries it, in one transaction under the thread's row lock: of two
  * reviewers one wins and the other is told who; the same answer twice is accepted once.
- * @throws UnknownThreadError | UnknownInterruptError | AmbiguousInterruptError | AlreadyAnsweredError | InvalidInputError
+ * @throws UnknownThreadError | UnknownInterruptError | AmbiguousInterruptError | AlreadyAnsweredError | StaleApprovalError | InvalidInputError
  */
 export async function answerInterrupt(
   database: Database,
@@ -61,6 +70,7 @@ export async function answerInterrupt(
         repeated: true,
         wakes: true,
       };
+    refuseUnfit(row, answer);
     const run = await insertRun(client, database, {
       tenant,
       thread: answer.thread_id,
@@ -71,9 +81,17 @@ export async function answerInterrupt(
     });
     await client.query(
       `UPDATE ${database.table('interrupts')}
-       SET status = 'answered', answer = $4, answered_by = $5, answered_at = now(), answer_run_id = $6
+       SET status = 'answered', answer = $4, answered_by = $5, answered_at = now(), answer_run_id = $6, answered_from = $7
        WHERE tenant_id = $1 AND thread_id = $2 AND interrupt_id = $3`,
-      [tenant, answer.thread_id, row.interrupt_id, JSON.stringify(value.data), answer.actor, run],
+      [
+        tenant,
+        answer.thread_id,
+        row.interrupt_id,
+        JSON.stringify(value.data),
+        answer.actor,
+        run,
+        answer.from ?? null,
+      ],
     );
     return {
       ...recorded(run, answer.thread_id, thread),
@@ -82,6 +100,23 @@ export async function answerInterrupt(
       wakes: thread.unfinished_runs === 0,
     };
   });
+}
+
+/** @throws StaleApprovalError | InvalidInputError */
+function refuseUnfit(row: InterruptRow, answer: Answer): void {
+  const given = answer.digest?.toLowerCase();
+  if (given !== undefined && !/^[0-9a-f]+$/.test(given))
+    throw new InvalidInputError(`The digest '${answer.digest}' is not in hex.`);
+  if (given !== undefined && given.length < MIN_DIGEST)
+    throw new InvalidInputError(`Give at least ${MIN_DIGEST} digits of the digest.`);
+  if (given !== undefined && !row.digest.startsWith(given))
+    throw new StaleApprovalError(answer.thread_id, row.interrupt_id, { given, digest: row.digest });
+  const wrong = row.kind === 'interrupt' ? wrongAnswer(row.value, answer.value) : undefined;
+  if (wrong !== undefined)
+    throw new InvalidInputError(
+      `That is no answer to interrupt ${row.interrupt_id} of thread '${answer.thread_id}': ${wrong}.`,
+      { thread_id: answer.thread_id, interrupt_id: row.interrupt_id },
+    );
 }
 
 function recorded(run: string, threadId: string, thread: LockedThread): RecordedRun {
@@ -116,7 +151,8 @@ async function findInterrupt(
   answer: Answer,
 ): Promise<InterruptRow> {
   const { rows } = await client.query<InterruptRow>(
-    `SELECT interrupt_id, kind, status, run_id, answer, answered_by, answered_at, answer_run_id, operation_id
+    `SELECT interrupt_id, kind, status, run_id, answer, answered_by, answered_at, answer_run_id, operation_id,
+       value, ${QUESTION_DIGEST} AS digest
      FROM ${database.table('interrupts')}
      WHERE tenant_id = $1 AND thread_id = $2 AND (status = 'pending' OR interrupt_id = $3
        OR answer_run_id = (SELECT run_id FROM ${database.table('runs')} WHERE tenant_id = $1 AND thread_id = $2 ORDER BY sequence DESC LIMIT 1))

@@ -3,6 +3,7 @@ import { checkpointThreadId } from '../contracts/ids.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import type { InterruptView, RunView, ThreadView } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
+import { QUESTION_DIGEST } from './question-digest.ts';
 
 /** Postgres' own ISO 8601 in UTC, with milliseconds. */
 const iso = (column: string) => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
@@ -13,7 +14,7 @@ const RUN_COLUMNS = `r.run_id, r.thread_id, t.graph, coalesce(r.version, t.versi
     THEN json_build_object('retry_at', ${iso('r.retry_at')}, 'error', r.retry -> 'error') END AS retry,
   ${iso('r.created_at')} AS created_at, ${iso('r.started_at')} AS started_at, ${iso('r.finished_at')} AS finished_at`;
 
-const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, value, status, answer, answered_by,
+const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, value, ${QUESTION_DIGEST} AS digest, status, answer, answered_by, answered_from,
   ${iso('answered_at')} AS answered_at, ${iso('created_at')} AS created_at`;
 
 /** A run with what is needed to show its end. */

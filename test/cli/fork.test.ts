@@ -33,8 +33,13 @@ describe('fork', { timeout: LIMIT }, () => {
       status: 'interrupted',
       interrupts: [{ node: 'approve', value: { question: 'send hello Mira' } }],
     });
-    const answered = await project.perdure(['resume', 'mira', '--value', '"no"', '--json']);
-    expect(answered.json).toMatchObject({ status: 'success', values: { answer: 'no' } });
+    const stale = await project.perdure(['resume', 'mira', '--approve', '--digest', '0'.repeat(8), '--json']);
+    expect({ status: stale.status, code: errorOf(stale).code }).toEqual({
+      status: 1,
+      code: 'APPROVAL_STALE',
+    });
+    const answered = await project.perdure(['resume', 'mira', '--reject', '--json']);
+    expect(answered.json).toMatchObject({ status: 'success', values: { answer: false } });
   });
 
   test('changes the state, in the name of a node, and shows the question', async () => {

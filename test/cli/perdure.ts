@@ -45,7 +45,7 @@ export const ask = new StateGraph(asked)
 
 const counted = Annotation.Root({ n: Annotation<number> });
 export const fails = new StateGraph(counted)
-  .addNode('boom', (): { n: number } => { throw new Error('no such luck'); })
+  .addNode('boom', (): { n: number } => { throw Object.assign(new Error('no such luck'), { retryable: false }); })
   .addEdge(START, 'boom').addEdge('boom', END)
   .compile();
 
