@@ -6,15 +6,21 @@ import { missingPostgresLinks } from '../dev/index.ts';
 import type { Project } from '../graph/langgraph-json.ts';
 import type { LoadedGraph } from '../graph/load-graphs.ts';
 import { openDatabase, type Database } from '../postgres/database.ts';
-import { listGraphVersions } from '../threads/graph-versions.ts';
+import { listGraphVersions, type ServedGraph } from '../threads/graph-versions.ts';
 import { errorDocument } from './exit-status.ts';
 import { missingMigrations } from './schema-state.ts';
+import { drainedVersions, missingVersions } from './version-checks.ts';
 
 /** What is wrong, and what to do about it. */
 export type Problem = { code: string; message: string };
 
-/** A version, served by how many workers, needed by how many threads that are busy or wait. */
-export type GraphLine = { name: string; version: string; workers: number; threads: number };
+/** A version, served by how many workers, needed by how many threads that are busy or wait; and all its threads. */
+export type GraphLine = { name: string } & Omit<ServedGraph, 'graph'>;
+
+/** A version that only the code here knows. */
+export function unknownLine({ name, version }: { name: string; version: string }): GraphLine {
+  return { name, version, workers: 0, threads: 0, busy: 0, waiting: 0, idle: 0, failed: 0 };
+}
 
 const NODE_FLOOR = [20, 20] as const;
 
@@ -64,6 +70,7 @@ export async function lookAtDatabase(
   config: Config,
   loaded: LoadedGraph[],
   problems: Problem[],
+  hints: Problem[],
 ): Promise<GraphLine[] | undefined> {
   let database: Database | undefined;
   try {
@@ -81,39 +88,18 @@ export async function lookAtDatabase(
       ...missingVersions(served, loaded),
       ...(await changedGraphs(database, config.tenant, loaded)),
     );
-    const known = served.map(({ graph, version, workers, threads }) => ({
-      name: graph,
-      version,
-      workers,
-      threads,
-    }));
+    hints.push(...drainedVersions(served));
+    const known = served.map(({ graph, ...line }): GraphLine => ({ name: graph, ...line }));
     const unknown = loaded.filter(
       (graph) => !known.some(({ name, version }) => name === graph.name && version === graph.version),
     );
-    return [...known, ...unknown.map(({ name, version }) => ({ name, version, workers: 0, threads: 0 }))];
+    return [...known, ...unknown.map(unknownLine)];
   } catch (error) {
     problems.push(problemOf(error));
     return undefined;
   } finally {
     await database?.close();
   }
-}
-
-function missingVersions(
-  served: Awaited<ReturnType<typeof listGraphVersions>>,
-  loaded: LoadedGraph[],
-): Problem[] {
-  return served
-    .filter(({ threads, workers }) => threads > 0 && workers === 0)
-    .map(({ graph, version, threads }) => {
-      const own = loaded.some((one) => one.name === graph && one.version === version);
-      return {
-        code: 'VERSION_NOT_SERVED',
-        message:
-          `${threads} thread${threads === 1 ? ' is' : 's are'} under way or waiting under ${graphRef(graph, version)}, which no worker serves. ` +
-          (own ? "'perdure up' starts a worker for it." : 'Start a worker from the code of that version.'),
-      };
-    });
 }
 
 const REGISTERED = (database: Database) =>

@@ -9,7 +9,7 @@ import {
   loadGraphs,
   lookAtDatabase,
   lookAtTemporal,
-  type GraphLine,
+  unknownLine,
   type Problem,
 } from './doctor-checks.ts';
 import { EXIT } from './exit-status.ts';
@@ -23,6 +23,8 @@ export type DoctorOptions = { showSecrets?: boolean };
 /** Looks at everything, starts and changes nothing. @returns 0 when all is well, else 1. */
 export async function examine(session: Session, options: DoctorOptions): Promise<number> {
   const problems: Problem[] = [...checkNode(process.versions.node)];
+  /** What is worth knowing, and no fault. */
+  const hints: Problem[] = [];
   const { project, config } = await readAll(session, problems);
   const loaded: LoadedGraph[] = project ? await loadGraphs(project, problems) : [];
   const servers = config && (await knownServers(config));
@@ -31,13 +33,13 @@ export async function examine(session: Session, options: DoctorOptions): Promise
   if (config && servers) problems.push(...notRunning(config, servers));
   const [graphs] = await Promise.all([
     config && servers?.databaseUrl !== undefined
-      ? lookAtDatabase(servers.databaseUrl, config, loaded, problems)
+      ? lookAtDatabase(servers.databaseUrl, config, loaded, problems, hints)
       : undefined,
     servers?.temporal.address === undefined
       ? undefined
       : lookAtTemporal({ ...servers.temporal, address: servers.temporal.address }, problems),
   ]);
-  const hints = loaded.length === 0 ? [] : (await import('./undeclared-tools.ts')).undeclaredHints(loaded);
+  if (loaded.length > 0) hints.push(...(await import('./undeclared-tools.ts')).undeclaredHints(loaded));
   const url = servers?.databaseUrl ?? null;
   const secret = url === null || options.showSecrets === true ? undefined : passwordOf(url);
   const document = {
@@ -49,8 +51,7 @@ export async function examine(session: Session, options: DoctorOptions): Promise
     schema: config?.schema ?? null,
     temporal_address: servers?.temporal.address ?? null,
     temporal_namespace: config?.temporal.namespace ?? null,
-    graphs:
-      graphs ?? loaded.map(({ name, version }): GraphLine => ({ name, version, workers: 0, threads: 0 })),
+    graphs: graphs ?? loaded.map(unknownLine),
     hints,
     problems: problems.map(({ code, message }) => ({
       code,
@@ -66,8 +67,16 @@ export async function examine(session: Session, options: DoctorOptions): Promise
       `${bold('temporal')}  ${document.temporal_address ?? 'not running'}`,
       '',
       table(
-        ['GRAPH', 'VERSION', 'WORKERS', 'THREADS'],
-        document.graphs.map((one) => [one.name, one.version, one.workers, one.threads]),
+        ['GRAPH', 'VERSION', 'WORKERS', 'BUSY', 'WAITING', 'FAILED', 'IDLE'],
+        document.graphs.map((one) => [
+          one.name,
+          one.version,
+          one.workers,
+          one.busy,
+          one.waiting,
+          one.failed,
+          one.idle,
+        ]),
         'no graphs',
       ),
       '',

@@ -44,21 +44,42 @@ export async function registerGraphVersion(
     );
 }
 
-export type ServedGraph = { graph: string; version: string; workers: number; threads: number };
+/** A version, the live workers that serve it, and its threads. */
+export type ServedGraph = {
+  graph: string;
+  version: string;
+  workers: number;
+  /** Threads that need a worker sooner or later: those that are under way or wait for a person. */
+  threads: number;
+  /** A run is queued or in hand. */
+  busy: number;
+  /** For a person. */
+  waiting: number;
+  /** The newest run has ended well, or was cancelled. */
+  idle: number;
+  /** The newest run has failed. */
+  failed: number;
+};
 
 /** How long after its last sign of life a worker still counts, in ms. It gives one every 5 s. */
 export const WORKER_ALIVE_MS = 15_000;
 
-/** Every known version, and how many live workers and unfinished or waiting threads it has. */
+/** Every known version, the oldest of each graph first. */
 export async function listGraphVersions(database: Database, tenant: string): Promise<ServedGraph[]> {
-  const { rows } = await database.query<ServedGraph>(
-    `SELECT g.graph, g.version,
+  const counted = (status: string) => `coalesce((SELECT t.count FROM t
+         WHERE t.graph = g.graph AND t.version = g.version AND t.status = '${status}'), 0)`;
+  const { rows } = await database.query<Omit<ServedGraph, 'threads'>>(
+    `WITH t AS (
+       SELECT graph, version, status, count(*)::int FROM ${database.table('threads')}
+       WHERE tenant_id = $1 AND deleted_at IS NULL GROUP BY graph, version, status
+     )
+     SELECT g.graph, g.version,
        (SELECT count(*)::int FROM ${database.table('workers')} w WHERE w.tenant_id = g.tenant_id AND w.graph = g.graph
           AND w.version = g.version AND w.seen_at > now() - $2 * interval '1 millisecond') AS workers,
-       (SELECT count(*)::int FROM ${database.table('threads')} t WHERE t.tenant_id = g.tenant_id AND t.graph = g.graph
-          AND t.version = g.version AND t.deleted_at IS NULL AND t.status IN ('busy', 'interrupted')) AS threads
-     FROM ${database.table('graph_versions')} g WHERE g.tenant_id = $1 ORDER BY g.graph, g.registered_at`,
+       ${counted('busy')} AS busy, ${counted('interrupted')} AS waiting, ${counted('idle')} AS idle,
+       ${counted('error')} AS failed
+     FROM ${database.table('graph_versions')} g WHERE g.tenant_id = $1 ORDER BY g.graph, g.registered_at, g.version`,
     [tenant, WORKER_ALIVE_MS],
   );
-  return rows;
+  return rows.map((row) => ({ ...row, threads: row.busy + row.waiting }));
 }

@@ -34,7 +34,7 @@ const BUSY = (database: Database) => `CASE
         AND r.thread_id = t.thread_id AND r.status IN ('pending', 'running') AND r.rewound)
       THEN 'it was rolled back, and has to move on from there under its version first'
     WHEN EXISTS (SELECT FROM ${database.table('runs')} r WHERE r.tenant_id = t.tenant_id AND r.thread_id = t.thread_id
-        AND r.status = 'running')
+        AND r.status = 'running' AND r.retry_at IS NULL)
       AND EXISTS (SELECT FROM ${database.table('workers')} w WHERE w.tenant_id = t.tenant_id AND w.graph = t.graph
         AND w.version = t.version AND w.seen_at > now() - ${WORKER_ALIVE_MS} * interval '1 millisecond')
       THEN 'a worker has a run of it in hand; try again once that has ended or asks'

@@ -188,6 +188,10 @@ describe('doctor', { timeout: LIMIT }, () => {
       version: expect.any(String),
       workers: 1,
       threads: 1,
+      busy: 0,
+      waiting: 1,
+      idle: expect.any(Number),
+      failed: 0,
     });
     const shown = await project.perdure(['doctor', '--json', '--show-secrets']);
     expect(shown.json['database_url']).toBe(project.env['DATABASE_URL']);
