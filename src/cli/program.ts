@@ -53,8 +53,8 @@ Examples:
 Which project: the nearest langgraph.json from here upward, or --project. Its data lies beside it in .perdure
 (PERDURE_HOME moves it). DATABASE_URL and TEMPORAL_ADDRESS point to servers of your own.
 
-What starts what: up, run, resume, retry and fork start servers and a worker where they don't run; cancel, migrate and
-operations resolve start servers (the last a worker too). threads, thread, approvals, history, diff, operations and
+What starts what: up, run, resume, retry, fork and threads migrate start servers and a worker where they don't run;
+cancel, migrate and operations resolve start servers (the last a worker too). threads, thread, approvals, history, diff, operations and
 doctor only look: where nothing runs they say so.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 waiting for a person.`;
