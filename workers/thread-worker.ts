@@ -13,9 +13,10 @@ import { PerdureSaver } from '../src/checkpoint/saver.ts';
 import type { TemporalServer } from '../src/config/config.ts';
 import { temporalConnection } from '../src/config/temporal-connection.ts';
 import { temporalError } from '../src/client/wake.ts';
-import { graphTaskQueue } from '../src/contracts/ids.ts';
+import { graphTaskQueue, nodeTaskQueue } from '../src/contracts/ids.ts';
 import type { LoadedGraph } from '../src/graph/load-graphs.ts';
 import { GraphRegistry } from '../src/graph/registry.ts';
+import { createTaskRunner } from '../src/graph/run-task.ts';
 import { createSegmentRunner } from '../src/graph/segment.ts';
 import { installOperationFetch } from '../src/operations/operation-fetch.ts';
 import { openDatabase } from '../src/postgres/database.ts';
@@ -101,39 +102,44 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     heartbeats = ownThread ? heartbeatThread(options.temporal, logger) : mainThreadHeartbeats();
     const throttle = ownThread ? HEARTBEAT_THROTTLE_BESIDE_THREAD : HEARTBEAT_THROTTLE;
     const saver = new PerdureSaver(database);
+    const parts = { database, graphs, saver, workerId: id, budgetMs: options.segmentBudgetMs };
     const activities = {
       ...createThreadActivities({
-        runSegment: createSegmentRunner({
-          database,
-          graphs,
-          saver,
-          workerId: id,
-          budgetMs: options.segmentBudgetMs,
-        }),
+        runSegment: createSegmentRunner(parts),
+        runTask: createTaskRunner(parts),
         handOver,
         heartbeats,
       }),
       ...createMigrateActivities({ database, saver, graphs }),
     };
     const workflowBundle = options.workflowBundle ?? (await workflowCode());
+    const common = {
+      connection: connections.native,
+      namespace: options.temporal.namespace ?? 'default',
+      identity: `perdure/${hostname()}/${process.pid}/${id.slice(0, 8)}`,
+      activities,
+      maxConcurrentActivityTaskExecutions: options.maxConcurrentSegments,
+      maxHeartbeatThrottleInterval: throttle,
+      defaultHeartbeatThrottleInterval: throttle,
+      shutdownGraceTime: SHUTDOWN_GRACE,
+    };
     const workers = await Promise.all(
-      graphs.all().map((graph) =>
+      graphs.all().flatMap((graph) => [
         Worker.create({
+          ...common,
           workflowBundle,
           ...PATIENCE,
-          connection: connections.native,
-          namespace: options.temporal.namespace ?? 'default',
           taskQueue: graphTaskQueue(schema, graph.name, graph.version),
-          identity: `perdure/${hostname()}/${process.pid}/${id.slice(0, 8)}`,
-          activities,
-          maxConcurrentActivityTaskExecutions: options.maxConcurrentSegments,
           maxCachedWorkflows: options.maxCachedWorkflows,
-          maxHeartbeatThrottleInterval: throttle,
-          defaultHeartbeatThrottleInterval: throttle,
           stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
-          shutdownGraceTime: SHUTDOWN_GRACE,
         }),
-      ),
+        // Activities only: the thread's workflow is on the graph's own queue.
+        ...graph.activityNodes
+          .taskQueues()
+          .map((queue) =>
+            Worker.create({ ...common, taskQueue: nodeTaskQueue(schema, graph.name, graph.version, queue) }),
+          ),
+      ]),
     );
     const restoreFetch = installOperationFetch();
     const serves = graphs.all().map(({ name, version }) => ({

@@ -2,7 +2,7 @@ import { ApplicationFailure } from '@temporalio/activity';
 import { isPerdureError } from '../contracts/errors.ts';
 
 /** What of an error's text may go into Temporal's history, in characters. */
-const MAX_MESSAGE = 500;
+export const MAX_MESSAGE = 500;
 
 /** An error of the machinery, which is tried again; state and stacks stay out of the history. */
 export function machineryFailure(error: unknown): ApplicationFailure {

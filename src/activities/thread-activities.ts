@@ -1,40 +1,62 @@
 import { Context } from '@temporalio/activity';
 import { isPerdureError } from '../contracts/errors.ts';
-import type { ThreadActivities } from '../contracts/thread-workflow.ts';
-import type { SegmentRunner } from '../graph/segment.ts';
+import type { AdvanceResult, ThreadActivities } from '../contracts/thread-workflow.ts';
+import type { TaskRunner } from '../graph/run-task.ts';
+import type { SegmentControl, SegmentRunner } from '../graph/segment.ts';
+import { TaskFailure } from '../graph/task-failure.ts';
 import type { HandOver } from './hand-over.ts';
 import type { Heartbeats } from './heartbeats.ts';
 import { machineryFailure } from './machinery-failure.ts';
+import { nodeFailure } from './node-failure.ts';
 
 export type ThreadActivityOptions = {
   runSegment: SegmentRunner;
+  runTask: TaskRunner;
   handOver: HandOver;
   heartbeats: Heartbeats;
 };
 
 export function createThreadActivities({
   runSegment,
+  runTask,
   handOver,
   heartbeats,
 }: ThreadActivityOptions): ThreadActivities {
-  return {
-    async advanceThread(request) {
-      const beating = heartbeats.begin(Context.current());
-      try {
-        const result = await runSegment(request, {
-          cancelled: beating.cancelled,
-          draining: handOver.draining,
-          heartbeat: (details) => beating.beat(details),
-        });
-        if (result.outcome === 'handed_over') await handOver.keep();
-        return result;
-      } catch (error) {
-        if (isPerdureError(error, 'THREAD_DELETED'))
-          return { outcome: 'idle', run_id: null, more: false, waiting: false };
-        throw machineryFailure(error);
-      } finally {
-        beating.end();
-      }
-    },
+  /** Runs `work` under signs of life, and keeps back what this worker would be given again while it stops. */
+  const beating = async <R>(
+    work: (control: SegmentControl) => Promise<R>,
+    isHandedOver: (result: R) => boolean,
+  ): Promise<R | Idle> => {
+    const beat = heartbeats.begin(Context.current());
+    try {
+      const result = await work({
+        cancelled: beat.cancelled,
+        draining: handOver.draining,
+        heartbeat: (details) => beat.beat(details),
+      });
+      if (isHandedOver(result)) await handOver.keep();
+      return result;
+    } catch (error) {
+      if (isPerdureError(error, 'THREAD_DELETED'))
+        return { outcome: 'idle', run_id: null, more: false, waiting: false };
+      throw error instanceof TaskFailure ? nodeFailure(error) : machineryFailure(error);
+    } finally {
+      beat.end();
+    }
   };
+  return {
+    advanceThread: (request) => beating((control) => runSegment(request, control), isHandedOver),
+    runTask: (request) =>
+      beating(
+        (control) => runTask(request, control),
+        (result) => ('task' in result ? result.task === 'handed_back' : isHandedOver(result)),
+      ),
+  };
+}
+
+type Idle = AdvanceResult & { outcome: 'idle' };
+
+/** Whether there is more to do for the thread at once. */
+function isHandedOver({ outcome }: AdvanceResult): boolean {
+  return outcome === 'handed_over' || outcome === 'tasks';
 }

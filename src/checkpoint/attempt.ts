@@ -25,6 +25,8 @@ export type Attempt = {
   forkSteps?: number;
   /** The names of the tasks that LangGraph plans from a root checkpoint, one entry a task. */
   nextNodes(checkpoint: Checkpoint, channelValues: Readonly<Record<string, unknown>>): string[];
+  /** Set where the attempt is on one task alone: its writes are stored only while the token is the task's newest. */
+  task?: { id: string; token: string };
   /** Called after a checkpoint is stored. */
   onCheckpoint?(info: CheckpointInfo): void;
 };

@@ -82,6 +82,11 @@ export class BoundSaver extends BaseCheckpointSaver {
     return this.#failure;
   }
 
+  /** Takes a root checkpoint, read by other means, for where the attempt stands. */
+  standAt(tuple: CheckpointTuple): void {
+    this.#progress.loaded('', tuple);
+  }
+
   /** The superstep now executing in a namespace; undefined before anything of it was loaded or written. */
   stepOf(ns: string): number | undefined {
     return this.#progress.stepOf(ns);
@@ -251,7 +256,9 @@ export class BoundSaver extends BaseCheckpointSaver {
         checkId('task_id', taskId),
         taskPath,
       );
-      if (this.#progress.wrote(ns, checkpointId, writes, taskId)) return this.#held.hold(checkpointId, rows);
+      const completes = this.#progress.wrote(ns, checkpointId, writes, taskId);
+      // An attempt on one task alone stores no checkpoint that its writes could travel with.
+      if (completes && !this.#attempt.task) return this.#held.hold(checkpointId, rows);
       return rows.then((ready) => this.#storeWrites(ns, ready));
     });
   }
@@ -267,7 +274,8 @@ export class BoundSaver extends BaseCheckpointSaver {
   }
 
   #as(): Writer {
-    return { fence: String(this.#attempt.fence), expectedHead: this.#head };
+    const { fence, task } = this.#attempt;
+    return { fence: String(fence), expectedHead: this.#head, ...(task ? { task } : {}) };
   }
 
   /** @throws InvalidInputError when the config is for another thread. */
@@ -343,6 +351,8 @@ export class BoundSaver extends BaseCheckpointSaver {
         `Parts of the state of thread '${publicThreadId}' went from the table checkpoint_elements while it ran. The attempt is made again from the last checkpoint.`,
         { thread_id: publicThreadId, hash: missing, run_id: runId },
       );
+    if (this.#attempt.task)
+      return new StaleFenceError(publicThreadId, { task_id: this.#attempt.task.id, run_id: runId });
     return new ParentCheckpointError(publicThreadId, { parent: parentId, head: state.head, run_id: runId });
   }
 

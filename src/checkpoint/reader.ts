@@ -192,10 +192,14 @@ export class CheckpointReader {
     checkpointId: string,
     taskId: string,
   ): Promise<CheckpointPendingWrite[]> {
-    const tuple = await this.getTuple({
-      configurable: { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: checkpointId },
-    });
-    return (tuple?.pendingWrites ?? []).filter(([task]) => task === taskId);
+    const before = this.#cache.get(threadId);
+    const roots = before.roots.map((hash) => Buffer.from(hash, 'hex'));
+    const statement = this.#statements.taskWrites(this.#asText());
+    const values = [threadId, escapeText(ns), checkpointId, taskId, roots];
+    const found = sortRows(await this.#rows<TupleRow>(statement, values));
+    const source = new ElementSource([before.elements, found.elements], this.#identities, undefined);
+    const writes = [...found.writes.values()].flat().sort(compareWrites);
+    return Promise.all(writes.map((write) => this.#loadWrite(write, source)));
   }
 
   #asText(): boolean {

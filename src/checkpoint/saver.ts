@@ -4,6 +4,7 @@ import type {
   Checkpoint,
   CheckpointListOptions,
   CheckpointMetadata,
+  CheckpointPendingWrite,
   CheckpointTuple,
   DeltaChannelHistory,
   PendingWrite,
@@ -72,6 +73,16 @@ export class PerdureSaver extends PostgresSaver {
   /** The saver of one attempt: it writes only while the attempt's fence is the newest. */
   bind(attempt: Attempt): BoundSaver {
     return new BoundSaver(attempt, this.#reader, this.#writer, this.serde, this.#identities);
+  }
+
+  /** The writes of one task, as stored under a checkpoint, in LangGraph's order. */
+  taskWrites(
+    threadId: string,
+    ns: string,
+    checkpointId: string,
+    taskId: string,
+  ): Promise<CheckpointPendingWrite[]> {
+    return this.#reader.taskWrites(threadId, ns, checkpointId, taskId);
   }
 
   /** Makes the tables where they are missing, and adds what the shipped saver's lack. `migrate` does both as well. */

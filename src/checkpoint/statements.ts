@@ -10,10 +10,11 @@ export type Statement = { name: string; text: string };
  * What must hold of the thread for a write, checked by the statement that writes:
  * - `attempt-head`: the fence is the attempt's and the head the one it built on; moves the head (root checkpoints).
  * - `attempt`: the fence is the attempt's (task writes, nested checkpoints).
+ * - `attempt-task`: the same, and the attempt is the newest on its task.
  * - `free-head`, `free`: the same for a saver used alone: the thread is not deleted, or unknown to the runtime.
  * - `none`: the database has no table of threads.
  */
-export type Gate = 'attempt-head' | 'attempt' | 'free-head' | 'free' | 'none';
+export type Gate = 'attempt-head' | 'attempt' | 'attempt-task' | 'free-head' | 'free' | 'none';
 
 export type Statements = {
   putCheckpoint(gate: Gate, withWrites: boolean, withElements: boolean): Statement;
@@ -29,6 +30,8 @@ export type Statements = {
   /** `where` and `limit` are SQL over `cp` with the parameters that the caller numbers. */
   list(where: string, limit: string, roots: string, asText: boolean): Statement;
   deltaHistory(which: 'one' | 'latest', asText: boolean): Statement;
+  /** The writes of one task: $1 thread, $2 namespace, $3 checkpoint id, $4 task id, and the roots. */
+  taskWrites(asText: boolean): Statement;
 };
 
 export function makeStatements(database: Database): Statements {
@@ -62,11 +65,19 @@ export function makeStatements(database: Database): Statements {
       ),
     list: (where, limit, roots, asText) =>
       keep(`list ${where} ${limit} ${asText}`, () => tuplesText(tables, where, limit, roots, asText)),
+    taskWrites: (asText) => keep(`task writes ${asText}`, () => taskWritesText(tables, asText)),
     deltaHistory: (which, asText) => keep(`delta ${which} ${asText}`, () => deltaText(tables, which, asText)),
   };
 }
 
-type Tables = { checkpoints: string; blobs: string; writes: string; elements: string; threads: string };
+type Tables = {
+  checkpoints: string;
+  blobs: string;
+  writes: string;
+  elements: string;
+  threads: string;
+  taskAttempts: string;
+};
 
 export function tablesOf(database: Database): Tables {
   return {
@@ -75,6 +86,7 @@ export function tablesOf(database: Database): Tables {
     writes: database.table('checkpoint_writes'),
     elements: database.table('checkpoint_elements'),
     threads: database.table('threads'),
+    taskAttempts: database.table('task_attempts'),
   };
 }
 
@@ -104,6 +116,14 @@ function gateText(tables: Tables, gate: Gate, withElements: boolean): { text: st
         text: `gate AS MATERIALIZED (SELECT 1 AS ok FROM ${threads}
        WHERE checkpoint_thread_id = $1 AND fence = $2::bigint AND deleted_at IS NULL${complete} FOR SHARE)`,
         parameters: 2,
+      };
+    case 'attempt-task':
+      return {
+        text: `gate AS MATERIALIZED (SELECT 1 AS ok FROM ${threads} t
+       JOIN ${tables.taskAttempts} a ON a.tenant_id = t.tenant_id AND a.thread_id = t.thread_id
+       WHERE t.checkpoint_thread_id = $1 AND t.fence = $2::bigint AND t.deleted_at IS NULL
+         AND a.task_id = $3 AND a.token = $4::uuid${complete} FOR SHARE)`,
+        parameters: 4,
       };
     case 'free-head':
       return {
@@ -230,6 +250,15 @@ function neededText(tables: Tables): string {
        WHERE e.thread_id = n.thread_id AND e.hash = n.hash LIMIT 1) e`;
 }
 
+/** The columns of the first row give all their types. */
+function writeRow(asText: boolean): string {
+  return `2 AS kind, w.thread_id, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.type, w.channel, w.task_path, w.idx, ${content(asText, 'w')}`;
+}
+
+function elementRow(asText: boolean): string {
+  return `3, n.thread_id, '', encode(n.hash, 'hex'), NULL, e.type, NULL, NULL, NULL, ${content(asText, 'e')}`;
+}
+
 /** Rows of four kinds: 0 checkpoints, 1 values of channels (each version once), 2 pending writes, 3 elements. */
 function tuplesText(tables: Tables, where: string, limit: string, roots: string, asText: boolean): string {
   return `WITH RECURSIVE page AS MATERIALIZED (
@@ -255,9 +284,21 @@ function tuplesText(tables: Tables, where: string, limit: string, roots: string,
      UNION ALL
      SELECT 1, b.thread_id, b.checkpoint_ns, b.channel, b.version, b.type, NULL, NULL, NULL, ${content(asText, 'b')} FROM b
      UNION ALL
-     SELECT 2, w.thread_id, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.type, w.channel, w.task_path, w.idx, ${content(asText, 'w')} FROM w
+     SELECT ${writeRow(asText)} FROM w
      UNION ALL
-     SELECT 3, n.thread_id, '', encode(n.hash, 'hex'), NULL, e.type, NULL, NULL, NULL, ${content(asText, 'e')} FROM ${neededText(tables)}`;
+     SELECT ${elementRow(asText)} FROM ${neededText(tables)}`;
+}
+
+/** Rows of two kinds: 2 the writes of one task, 3 elements. */
+function taskWritesText(tables: Tables, asText: boolean): string {
+  return `WITH RECURSIVE w AS MATERIALIZED (
+       SELECT w.thread_id, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.type, w.channel, w.task_path, w.idx, w.blob
+       FROM ${tables.writes} w
+       WHERE w.thread_id = $1 AND w.checkpoint_ns = $2 AND w.checkpoint_id = $3 AND w.task_id = $4),
+     ${needText(tables, ['w'], '$5')}
+     SELECT ${writeRow(asText)} FROM w
+     UNION ALL
+     SELECT ${elementRow(asText)} FROM ${neededText(tables)}`;
 }
 
 /**

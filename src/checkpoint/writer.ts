@@ -17,7 +17,8 @@ import {
 } from './values.ts';
 
 /** Who writes: an attempt of the runtime, or a saver used alone. */
-export type Writer = { fence: string; expectedHead: string | null } | 'free';
+export type Writer =
+  { fence: string; expectedHead: string | null; task?: { id: string; token: string } } | 'free';
 
 export type CheckpointWrite = {
   threadId: string;
@@ -120,7 +121,7 @@ export class CheckpointWriter {
   }
 
   async #gate(writer: Writer, movesHead: boolean): Promise<Gate> {
-    if (writer !== 'free') return movesHead ? 'attempt-head' : 'attempt';
+    if (writer !== 'free') return movesHead ? 'attempt-head' : writer.task ? 'attempt-task' : 'attempt';
     if (!(await this.hasThreads())) return 'none';
     return movesHead ? 'free-head' : 'free';
   }
@@ -203,5 +204,6 @@ function joined(batches: readonly Batch<unknown>[]): ReadonlyMap<string, Element
 /** In the order of the gate's parameters after the thread; see statements.ts. */
 function gateValues(writer: Writer, gate: Gate, newHead: string): unknown[] {
   if (writer === 'free') return gate === 'free-head' ? [newHead] : [];
-  return gate === 'attempt-head' ? [writer.fence, newHead, writer.expectedHead] : [writer.fence];
+  if (gate === 'attempt-head') return [writer.fence, newHead, writer.expectedHead];
+  return gate === 'attempt-task' ? [writer.fence, writer.task?.id, writer.task?.token] : [writer.fence];
 }

@@ -212,6 +212,17 @@ export class ParentCheckpointError extends PerdureError {
   }
 }
 
+/** A node took longer than its policy allows, and was stopped. */
+export class NodeTimeoutError extends PerdureError {
+  constructor(node: string, timeoutMs: number) {
+    super(
+      'NODE_TIMEOUT',
+      `Node '${node}' took longer than the ${timeoutMs} ms that its startToCloseTimeout allows, and was stopped.`,
+      { node, timeout_ms: timeoutMs },
+    );
+  }
+}
+
 /** A value can't be stored so that it comes back equal. `details` has `channel` and `path`. */
 export class UnserializableValueError extends PerdureError {
   constructor(channel: string, path: string, reason: string) {

@@ -70,6 +70,11 @@ export function graphTaskQueue(schema: string, graph: string, version: string): 
   return `${installationPrefix(schema)}${graphRef(graph, version)}`;
 }
 
+/** The task queue that a node's policy names, for one version of one graph. */
+export function nodeTaskQueue(schema: string, graph: string, version: string, queue: string): string {
+  return `${graphTaskQueue(schema, graph, version)}/${queue}`;
+}
+
 /** The key under which LangGraph's checkpoint tables, which have no tenant, hold a thread. */
 export function checkpointThreadId(tenant: string, thread: string): string {
   return tenant === DEFAULT_TENANT && !thread.startsWith('tenant:')

@@ -1,4 +1,5 @@
 import { isResult } from '../checkpoint/progress.ts';
+import type { InterruptOrigin } from '../checkpoint/attempt.ts';
 import type { BoundSaver } from '../checkpoint/saver.ts';
 import { OPERATION_QUESTION_PREFIX } from '../contracts/operations.ts';
 import type { AskedInterrupt } from '../threads/segment.ts';
@@ -29,17 +30,19 @@ export async function askedInterrupts(
   );
   const unfinished = state.tasks.filter((task) => !finished.has(task.id));
   const found = new Map<string, AskedInterrupt>();
-  collect(unfinished, '', (node, taskId, interrupt) => {
-    // Inner levels come later and win: they name the node that really asked.
-    const origin = saver.asked.get(interrupt.id);
+  const rootOrigin = { checkpointNs: '', checkpointId: head };
+  collect(unfinished, '', rootOrigin, (node, at, interrupt) => {
+    // Inner levels come later and win: they name the node that really asked. What was asked in another process is
+    // told by the snapshots.
+    const origin = saver.asked.get(interrupt.id) ?? at;
     found.set(interrupt.id, {
       interrupt_id: interrupt.id,
       kind: isOperationQuestion(interrupt) ? 'operation' : 'interrupt',
       node,
       checkpoint_id: head,
-      origin_ns: origin?.checkpointNs ?? '',
-      origin_checkpoint_id: origin?.checkpointId ?? head,
-      origin_task_id: origin?.taskId ?? taskId,
+      origin_ns: origin.checkpointNs,
+      origin_checkpoint_id: origin.checkpointId,
+      origin_task_id: origin.taskId,
       operation_id: operationOf(interrupt.value),
       value: jsonView(interrupt.value),
     });
@@ -56,20 +59,31 @@ type Task = { id: string; name: string; interrupts: { id?: string; value?: unkno
 function collect(
   tasks: readonly Task[],
   path: string,
-  visit: (node: string, taskId: string, interrupt: { id: string; value: unknown }) => void,
+  at: Omit<InterruptOrigin, 'taskId'>,
+  visit: (node: string, origin: InterruptOrigin, interrupt: { id: string; value: unknown }) => void,
 ): void {
   for (const task of tasks) {
     const node = path === '' ? task.name : `${path}|${task.name}`;
     for (const interrupt of task.interrupts)
-      if (interrupt.id !== undefined) visit(node, task.id, { id: interrupt.id, value: interrupt.value });
+      if (interrupt.id !== undefined)
+        visit(node, { ...at, taskId: task.id }, { id: interrupt.id, value: interrupt.value });
     if (
       typeof task.state === 'object' &&
       task.state !== null &&
       'tasks' in task.state &&
       Array.isArray(task.state.tasks)
     )
-      collect(task.state.tasks as Task[], node, visit);
+      collect(task.state.tasks as Task[], node, placeOf(task.state) ?? at, visit);
   }
+}
+
+/** Where a subgraph's snapshot was taken. */
+function placeOf(state: object): Omit<InterruptOrigin, 'taskId'> | undefined {
+  const { checkpoint_ns: ns, checkpoint_id: id } =
+    (state as { config?: { configurable?: Record<string, unknown> } }).config?.configurable ?? {};
+  return typeof ns === 'string' && typeof id === 'string'
+    ? { checkpointNs: ns, checkpointId: id }
+    : undefined;
 }
 
 function isOperationQuestion(interrupt: { id: string; value: unknown }): boolean {

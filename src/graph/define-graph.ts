@@ -6,6 +6,7 @@ import { part } from '../operations/part.ts';
 import { migrationSteps, type Migrations, type MigrationStep } from './migration-path.ts';
 import { retryPolicy, type RetryPolicy, type RetryPolicyInput } from '../contracts/retry-policy.ts';
 import { toolsSettings, type ToolsSettings, type ToolsSettingsInput } from '../contracts/tool-settings.ts';
+import { nodePolicies, type NodePolicies, type NodePoliciesInput } from '../contracts/node-policy.ts';
 
 /** A compiled LangGraph graph of any shape: StateGraph, MessageGraph, functional `entrypoint`, prebuilt agent. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- the only type that every compiled graph fits
@@ -13,7 +14,10 @@ export type CompiledGraph = Pregel<any, any, any, any, any, any, any, any, any, 
 
 /** What of a compiled graph's insides perdure reads. Public fields, but typed by LangGraph as anything. */
 export type GraphParts = {
-  nodes: Record<string, { triggers: string[]; subgraphs?: unknown[]; bound?: unknown }>;
+  nodes: Record<
+    string,
+    { triggers: string[]; subgraphs?: unknown[]; bound?: unknown; errorHandlerNode?: string | undefined }
+  >;
   channels: Record<string, { lc_graph_name?: string }>;
   /** The StateGraph it was compiled from; a functional graph has none. */
   builder?: {
@@ -45,6 +49,8 @@ export type DefineGraphOptions = {
   retry?: RetryPolicyInput | undefined;
   /** What may be done when it is not known whether a tool took effect, by its name, for tools that don't say it themselves. */
   tools?: ToolsSettingsInput | undefined;
+  /** How the tasks of single nodes run, by the node's name. docs/execution.md has the defaults. */
+  nodes?: NodePoliciesInput;
 };
 
 const MARK = Symbol.for('perdure.graph-definition');
@@ -56,11 +62,14 @@ export type GraphDefinition = {
   readonly migrations: readonly MigrationStep[];
   readonly retry?: RetryPolicy | undefined;
   readonly tools?: ToolsSettings | undefined;
+  /** Undefined where an older copy of perdure made it. */
+  readonly nodes?: NodePolicies;
 };
 
 /**
  * Names a graph and its version, so that threads can be bound to it.
- * @throws GraphLoadError when the name, the version, the graph or a migration is not one.
+ * @throws GraphLoadError when the name, the version, the graph or a migration is not one, or `nodes` names no node of
+ *   the graph.
  */
 export function defineGraph(options: DefineGraphOptions): GraphDefinition {
   const name = graphName.safeParse(options.name);
@@ -84,14 +93,42 @@ export function defineGraph(options: DefineGraphOptions): GraphDefinition {
     const issue = settings.error.issues[0];
     throw new GraphLoadError(`defineGraph: ${issue?.path.join('.')} of '${options.name}': ${issue?.message}`);
   }
+  const nodes = checkPolicies(
+    graph,
+    options.nodes ?? {},
+    (what) => `defineGraph: ${what} of '${options.name}'`,
+  );
   return {
     name: name.data,
     version: version.data,
     graph,
     migrations,
+    nodes,
     ...settings.data,
     [MARK]: true,
   } as GraphDefinition;
+}
+
+/**
+ * @param where names the place of a policy, such as `nodes.tools.retry`, for the error.
+ * @throws GraphLoadError when a policy is none, or its name is not that of a node.
+ */
+export function checkPolicies(
+  graph: CompiledGraph,
+  given: NodePoliciesInput,
+  where: (what: string) => string,
+): NodePolicies {
+  const names = Object.keys(partsOf(graph).nodes).filter((name) => !name.startsWith('__'));
+  for (const name of Object.keys(given))
+    if (!names.includes(name))
+      throw new GraphLoadError(
+        `${where(`nodes.${name}`)}: the graph has no such node; it has ${names.join(', ') || 'none'}.`,
+        { node: name, nodes: names },
+      );
+  const parsed = nodePolicies.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  throw new GraphLoadError(`${where(['nodes', ...(issue?.path ?? [])].join('.'))}: ${issue?.message}`);
 }
 
 /** Whether `value` was made by defineGraph(), of this copy of perdure or another. */

@@ -1,5 +1,6 @@
 import { toErrorRecord, type ErrorRecord } from '../contracts/json.ts';
 import { backoff, mergeRetry, type FullRetryPolicy } from '../contracts/retry-policy.ts';
+import type { RunConfig } from '../contracts/runs.ts';
 import type { RetryState } from '../threads/postpone-run.ts';
 import type { ClaimedRun } from '../threads/segment.ts';
 import type { CompiledGraph } from './define-graph.ts';
@@ -30,7 +31,7 @@ export async function judgeFailure(parts: {
   const judged = places.map((place) => {
     const attempts = (before[place.task] ?? 0) + 1;
     const found = classifyError(place.error);
-    const policy = mergeRetry(parts.definition.retry, run.config.retry);
+    const policy = policyOf(parts.definition, place.node?.split('|')[0], run.config);
     return { place, attempts, found, policy, pause: pauseOf(found, policy, attempts) };
   });
   const final = judged.find(({ pause }) => pause === undefined);
@@ -51,10 +52,36 @@ export async function judgeFailure(parts: {
     failed: { ...before, ...Object.fromEntries(judged.map(({ place, attempts }) => [place.task, attempts])) },
     error: record,
   };
-  const delayMs = Math.ceil(
-    Math.max(...judged.map(({ pause }) => pause ?? 0)) * (1 + Math.random() * JITTER),
-  );
+  const delayMs = jittered(Math.max(...judged.map(({ pause }) => pause ?? 0)));
   return { error: record, retry: { state, delayMs } };
+}
+
+/** The same for one task that ran on its own; `delayMs` is undefined when it is not tried again. */
+export function judgeTask(parts: {
+  definition: LoadedGraph;
+  config: RunConfig;
+  threadId: string;
+  node: string;
+  error: unknown;
+  /** How many attempts have failed, this one included. */
+  attempts: number;
+}): { error: ErrorRecord; delayMs: number | undefined } {
+  const { node, attempts } = parts;
+  const found = classifyError(parts.error);
+  const pause = pauseOf(found, policyOf(parts.definition, node, parts.config), attempts);
+  const error: ErrorRecord = { ...toErrorRecord(parts.error), node, attempts, reason: found.reason };
+  if (pause !== undefined) return { error, delayMs: jittered(pause) };
+  return { error: { ...error, hint: hint(found, attempts, parts.threadId) }, delayMs: undefined };
+}
+
+/** A node's own policy comes over the graph's, and the run's over both. */
+function policyOf(definition: LoadedGraph, node: string | undefined, config: RunConfig): FullRetryPolicy {
+  const own = node === undefined ? undefined : definition.nodes?.[node]?.retry;
+  return mergeRetry(definition.retry, own, config.retry);
+}
+
+function jittered(pause: number): number {
+  return Math.ceil(pause * (1 + Math.random() * JITTER));
 }
 
 /** Undefined when it is not tried again. */

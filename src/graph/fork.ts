@@ -24,7 +24,9 @@ export function beginsBranch(run: ClaimedRun): boolean {
 }
 
 /** The branch that the run works on: the one that it begins, or the thread's own. Undefined where nobody forked. */
-export function branchOf(run: ClaimedRun): Branch | undefined {
+export function branchOf(
+  run: Pick<ClaimedRun, 'run_id' | 'kind' | 'effects' | 'rewound' | 'branch_id' | 'branch_effects'>,
+): Branch | undefined {
   if (run.kind === 'fork') return { id: branchId(run.run_id), effects: run.effects };
   if (run.rewound) return { id: branchId(run.run_id), effects: run.branch_effects ?? 'live' };
   return run.branch_id === null

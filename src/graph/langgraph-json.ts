@@ -5,6 +5,7 @@ import { ConfigError } from '../contracts/errors.ts';
 import { graphName, graphVersion } from '../contracts/ids.ts';
 import { retryPolicy, type RetryPolicy } from '../contracts/retry-policy.ts';
 import { toolsSettings, type ToolsSettings } from '../contracts/tool-settings.ts';
+import { nodePolicies, type NodePoliciesInput } from '../contracts/node-policy.ts';
 
 const graphEntry = z.union([
   z.string(),
@@ -14,6 +15,7 @@ const graphEntry = z.union([
 const graphSettings = z.strictObject({
   version: graphVersion.optional(),
   migrations: z.string().optional(),
+  nodes: nodePolicies.optional(),
   retry: retryPolicy.optional(),
   tools: toolsSettings.optional(),
 });
@@ -39,6 +41,8 @@ export type GraphSource = {
   migrations: ModuleExport | undefined;
   retry?: RetryPolicy | undefined;
   tools?: ToolsSettings | undefined;
+  /** How nodes run, where langgraph.json says so. It goes before what the graph's own code says. */
+  nodes?: NodePoliciesInput | undefined;
 };
 
 /** An export of a module, as langgraph.json names one: `./file.ts:export`. */
@@ -138,6 +142,7 @@ function graphSource(
     name,
     ...moduleExport(file, folder, `graphs.${key}`, path),
     version: inKey ?? own?.version,
+    nodes: own?.nodes,
     migrations:
       own?.migrations === undefined
         ? undefined

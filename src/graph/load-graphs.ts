@@ -4,6 +4,7 @@ import { register } from 'tsx/esm/api';
 import { GraphLoadError } from '../contracts/errors.ts';
 import {
   asCompiledGraph,
+  checkPolicies,
   defineGraph,
   isGraphDefinition,
   type CompiledGraph,
@@ -12,9 +13,14 @@ import {
 import { fingerprint, graphShape, type GraphShape } from './fingerprint.ts';
 import type { GraphSource, ModuleExport } from './langgraph-json.ts';
 import { migrationSteps } from './migration-path.ts';
+import { ActivityNodes } from './node-policies.ts';
 
 /** A graph that can be run, and what it is registered under. */
-export type LoadedGraph = GraphDefinition & { shape: GraphShape; fingerprint: string };
+export type LoadedGraph = GraphDefinition & {
+  shape: GraphShape;
+  fingerprint: string;
+  activityNodes: ActivityNodes;
+};
 
 /**
  * Loads a graph's module, TypeScript or JavaScript, and finds the graph in its export: made by defineGraph(), a
@@ -53,7 +59,7 @@ async function loadDefinition(source: GraphSource): Promise<LoadedGraph> {
         `langgraph.json gives '${source.name}' the version ${source.version}, but defineGraph in ${source.file} says ${value.version}. Make them equal.`,
         { file: source.file },
       );
-    return withShape(value);
+    return withShape(withPolicies(source, value));
   }
   const graph = asCompiledGraph(
     typeof value === 'function' ? await callFactory(source, value as GraphFactory) : value,
@@ -84,13 +90,20 @@ function withVersion(source: GraphSource, graph: CompiledGraph): LoadedGraph {
   const shape = graphShape(graph);
   const print = fingerprint(shape);
   const definition = defineGraph({ name: source.name, version: source.version ?? print.slice(0, 8), graph });
-  return { ...definition, shape, fingerprint: print };
+  return withShape(withPolicies(source, definition), shape);
+}
+
+/** The definition with what langgraph.json says of its nodes. */
+function withPolicies(source: GraphSource, definition: GraphDefinition): GraphDefinition {
+  const where = (what: string) => `langgraph.json: perdure.graphs.${source.name}.${what}`;
+  const own = checkPolicies(definition.graph, source.nodes ?? {}, where);
+  return { ...definition, nodes: { ...definition.nodes, ...own } };
 }
 
 /** Adds to a definition what registration needs. */
-export function withShape(definition: GraphDefinition): LoadedGraph {
-  const shape = graphShape(definition.graph);
-  return { ...definition, shape, fingerprint: fingerprint(shape) };
+export function withShape(definition: GraphDefinition, shape = graphShape(definition.graph)): LoadedGraph {
+  const activityNodes = new ActivityNodes(definition.graph, definition.nodes ?? {});
+  return { ...definition, shape, fingerprint: fingerprint(shape), activityNodes };
 }
 
 async function exportedValue(source: ModuleExport): Promise<unknown> {

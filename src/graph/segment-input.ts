@@ -51,7 +51,8 @@ async function filterAsync<T>(items: T[], keep: (item: T, index: number) => Prom
   return items.filter((_, index) => kept[index]);
 }
 
-const DEFAULT_RECURSION_LIMIT = 25;
+/** LangGraph's own. */
+export const DEFAULT_RECURSION_LIMIT = 25;
 
 /**
  * The step of the last superstep that the run may take; its earlier segments count. LangGraph's steps begin at -1 with

@@ -1,12 +1,16 @@
 import { setMaxListeners } from 'node:events';
 import { RunControl } from '@langchain/langgraph';
-import { isPerdureError } from '../contracts/errors.ts';
 import { graphRef } from '../contracts/ids.ts';
-import type { AdvanceRequest, AdvanceResult, SegmentHeartbeat } from '../contracts/thread-workflow.ts';
+import type {
+  AdvanceRequest,
+  AdvanceResult,
+  DueTasks,
+  SegmentHeartbeat,
+} from '../contracts/thread-workflow.ts';
 import type { BoundSaver, PerdureSaver } from '../checkpoint/saver.ts';
 import { withRunContext } from '../operations/run-context.ts';
 import type { Database } from '../postgres/database.ts';
-import { faultPoint, faultsArmed } from '../telemetry/fault-points.ts';
+import { faultPoint } from '../telemetry/fault-points.ts';
 import { postponeRun, readPause } from '../threads/postpone-run.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
 import { noteStray } from '../threads/stray-workflows.ts';
@@ -14,12 +18,16 @@ import { askedInterrupts } from './asked-interrupts.ts';
 import { deltaOutput } from './delta-output.ts';
 import { judgeFailure, type Retry } from './failure.ts';
 import { beginBranch, beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
-import { nodeFaults } from './node-faults.ts';
+import { findMachineryError } from './machinery.ts';
 import { nextNodesOf } from './next-nodes.ts';
+import { OwnTaskWatch } from './own-task.ts';
 import type { GraphRegistry } from './registry.ts';
-import { lastSuperstep, recursionError, recursionLimit, segmentInput } from './segment-input.ts';
+import { runContext, streamSettings } from './run-settings.ts';
+import { lastSuperstep, recursionError, segmentInput } from './segment-input.ts';
 import { stopsAtHead } from './static-interrupts.ts';
 import type { LoadedGraph } from './load-graphs.ts';
+import { Supersteps, type NextTasks } from './supersteps.ts';
+import { TaskFailure } from './task-failure.ts';
 
 export type SegmentRunnerOptions = {
   database: Database;
@@ -42,10 +50,7 @@ export type SegmentControl = {
 export type SegmentRunner = (request: AdvanceRequest, control: SegmentControl) => Promise<AdvanceResult>;
 
 /** How often a segment gives a sign of life, in ms. */
-const HEARTBEAT_MS = 500;
-
-/** Errors of the machinery: the run is not at fault and goes on with the next attempt. */
-const MACHINERY = ['STORAGE_UNAVAILABLE', 'FENCE_STALE', 'CHECKPOINT_PARENT_STALE'];
+export const HEARTBEAT_MS = 500;
 
 /** Advances a thread's oldest unfinished run over as many supersteps as it may. */
 export function createSegmentRunner(options: SegmentRunnerOptions): SegmentRunner {
@@ -69,7 +74,7 @@ async function nothingDue(database: Database, request: AdvanceRequest): Promise<
 }
 
 type Ended = Omit<SegmentEnd, 'run_id' | 'fence' | 'checkpoint_id'>;
-type Outcome = Ended | Retry | 'handed_over';
+type Outcome = Ended | Retry | DueTasks | 'handed_over';
 
 /** One attempt on one run. */
 class Segment {
@@ -82,6 +87,10 @@ class Segment {
   /** The number of the superstep in hand, less one: that of the newest root checkpoint. */
   #step: number;
   #budgetSpent = false;
+  /** Undefined where no node of the graph runs as an activity. */
+  #supersteps: Supersteps | undefined;
+  /** The task whose activity this segment runs in, until it has ended. */
+  #ownTask: OwnTaskWatch | undefined;
   /** An error of the machinery met inside a node, where the graph's own code may have swallowed it. */
   #broken: Error | undefined;
 
@@ -107,6 +116,8 @@ class Segment {
         this.#run.head_checkpoint_id,
       );
     const graph = this.#options.graphs.get(this.#request.graph, this.#request.version);
+    if (graph.activityNodes.any)
+      this.#supersteps = new Supersteps(this.#options.database, this.#request, this.#run, graph);
     const notCounted = await forkSteps(this.#options.saver, graph.graph, this.#run);
     const saver = this.#bind(graph, notCounted);
     const beat = () =>
@@ -115,20 +126,27 @@ class Segment {
     const beating = setInterval(beat, HEARTBEAT_MS);
     try {
       const ended = await this.#execute(graph, saver, notCounted);
-      if (ended === 'handed_over')
-        return { outcome: ended, run_id: this.#run.run_id, more: true, waiting: false };
-      if ('delayMs' in ended) return await this.#postpone(ended);
-      faultPoint('segment:ending');
-      const result = await this.#finish(ended, saver.head);
-      faultPoint('segment:finished');
+      const going = { run_id: this.#run.run_id, more: true, waiting: false };
+      if (ended === 'handed_over') return { outcome: ended, ...going };
+      if ('tasks' in ended) return { outcome: 'tasks', ...going, due: ended };
+      const result = 'delayMs' in ended ? await this.#postpone(ended) : await this.#end(ended, saver.head);
+      if (this.#ownTask?.failed) throw new TaskFailure(this.#ownTask.node, this.#ownTask.failed, { result });
       return result;
     } finally {
       clearInterval(beating);
     }
   }
 
+  async #end(ended: Ended, head: string | null): Promise<AdvanceResult> {
+    faultPoint('segment:ending');
+    const result = await this.#finish(ended, head);
+    faultPoint('segment:finished');
+    return result;
+  }
+
   #bind(graph: LoadedGraph, notCounted: number): BoundSaver {
     const forkFrom = startPoint(this.#run);
+    const nextNodes = nextNodesOf(graph.graph);
     return this.#options.saver.bind({
       threadId: this.#run.checkpoint_thread_id,
       tenantId: this.#request.tenant_id,
@@ -140,17 +158,23 @@ class Segment {
       stateVersion: this.#run.state_version,
       forkSteps: notCounted,
       ...(forkFrom === undefined ? {} : { forkFrom }),
-      nextNodes: nextNodesOf(graph.graph),
-      onCheckpoint: ({ checkpointNs, step }) => {
-        if (checkpointNs === '') this.#reached(step);
+      nextNodes: (checkpoint) => {
+        const planned = nextNodes(checkpoint);
+        this.#supersteps?.planned(planned, checkpoint);
+        return planned;
+      },
+      onCheckpoint: ({ checkpointId, checkpointNs, step }) => {
+        if (checkpointNs === '') this.#reached(step, checkpointId);
       },
     });
   }
 
   /** A root checkpoint is stored: the only place where a budget or a limit ends the segment, so that each has progress. */
-  #reached(step: number): void {
+  #reached(step: number, checkpointId: string): void {
     this.#step = step;
+    this.#ownTask?.ended();
     faultPoint(`superstep:${step}`);
+    if (this.#supersteps?.reached(checkpointId)) this.#drain.requestDrain('tasks have to run as activities');
     if (this.#budgetSpent) this.#drain.requestDrain('the time budget is spent');
     if (this.#overLimit()) this.#drain.requestDrain('the recursion limit is reached');
   }
@@ -173,9 +197,16 @@ class Segment {
     }, this.#options.budgetMs);
     try {
       if (this.#overLimit()) throw recursionError(this.#run);
-      const interrupted =
-        (await this.#stoppedBefore(graph, saver)) ||
-        (await withRunContext(this.#context(graph, saver, notCounted), () => this.#stream(graph, saver)));
+      let interrupted = await this.#stoppedBefore(graph, saver);
+      if (!interrupted) {
+        const next = await this.#nextTasks(graph, saver);
+        if (next && 'due' in next) return next.due;
+        if (next && 'failed' in next)
+          return { status: 'error', error: next.failed, supersede: this.#supersedes(saver.head) };
+        interrupted =
+          next !== undefined ||
+          (await withRunContext(this.#context(graph, saver, notCounted), () => this.#stream(graph, saver)));
+      }
       if (this.#broken) throw this.#broken;
       if (!interrupted && this.#overLimit()) throw recursionError(this.#run);
       if (!interrupted) return await this.#succeeded(graph, saver);
@@ -194,6 +225,7 @@ class Segment {
       return await this.#afterError(graph, this.#broken ?? error, saver);
     } finally {
       clearTimeout(budget);
+      this.#ownTask?.ended();
       this.#control.draining.removeEventListener('abort', onDrain);
       this.#control.cancelled.removeEventListener('abort', onCancel);
     }
@@ -217,37 +249,17 @@ class Segment {
     return own;
   }
 
+  #input(saver: BoundSaver): Promise<unknown> {
+    return segmentInput(this.#options.database, this.#request.tenant_id, this.#run, (answer, earlier) => {
+      const { origin_ns: checkpointNs, origin_checkpoint_id: checkpointId, origin_task_id: taskId } = answer;
+      return saver.isAsked(answer.interrupt_id, { checkpointNs, checkpointId, taskId }, earlier);
+    });
+  }
+
   /** @returns whether LangGraph stopped at an interrupt, dynamic or static. */
   async #stream(graph: LoadedGraph, saver: BoundSaver): Promise<boolean> {
-    const { config } = this.#run;
-    const input = await segmentInput(
-      this.#options.database,
-      this.#request.tenant_id,
-      this.#run,
-      (answer, earlier) => {
-        const {
-          origin_ns: checkpointNs,
-          origin_checkpoint_id: checkpointId,
-          origin_task_id: taskId,
-        } = answer;
-        return saver.isAsked(answer.interrupt_id, { checkpointNs, checkpointId, taskId }, earlier);
-      },
-    );
-    const settings = {
-      configurable: { ...config.configurable, thread_id: this.#run.checkpoint_thread_id },
-      recursionLimit: recursionLimit(this.#run),
-      durability: 'sync' as const,
-      streamMode: 'updates' as const,
-      control: this.#drain,
-      signal: this.#stop.signal,
-      metadata: { ...config.metadata, perdure_run_id: this.#run.run_id },
-      ...(config.tags ? { tags: config.tags } : {}),
-      ...(config.context ? { context: config.context } : {}),
-      ...(config.max_concurrency ? { maxConcurrency: config.max_concurrency } : {}),
-      ...(config.interrupt_before ? { interruptBefore: config.interrupt_before } : {}),
-      ...(config.interrupt_after ? { interruptAfter: config.interrupt_after } : {}),
-      ...(faultsArmed() ? { callbacks: [nodeFaults()] } : {}),
-    };
+    const input = await this.#input(saver);
+    const settings = streamSettings(this.#run, { signal: this.#stop.signal, control: this.#drain });
     const own = this.#own(graph, saver);
     const point = startPoint(this.#run);
     const from =
@@ -267,33 +279,37 @@ class Segment {
   }
 
   #context(graph: LoadedGraph, saver: BoundSaver, notCounted: number) {
-    return {
-      database: this.#options.database,
-      tenantId: this.#request.tenant_id,
-      threadId: this.#request.thread_id,
-      checkpointThreadId: this.#run.checkpoint_thread_id,
-      lineageRoot: this.#run.lineage_root,
-      branch: branchOf(this.#run),
+    return runContext(this.#options, this.#request, this.#run, {
+      saver,
+      fence: this.#run.fence,
       forkSteps: notCounted,
       tools: graph.tools,
-      runId: this.#run.run_id,
-      fence: this.#run.fence,
       signal: this.#stop.signal,
-      stepOf: (ns: string) => saver.stepOf(ns),
-      serde: saver.serde,
-      workerId: this.#options.workerId,
       fail: (error: Error) => {
         this.#broken ??= error;
         this.#stop.abort(error);
       },
-    };
+    });
+  }
+
+  /** What of the superstep in hand keeps LangGraph from going on with it here. Undefined: nothing. */
+  async #nextTasks(graph: LoadedGraph, saver: BoundSaver): Promise<NextTasks | undefined> {
+    if (!this.#supersteps) return undefined;
+    const { own_task: own, failed } = this.#request;
+    if (own && own.run_id === this.#run.run_id && own.checkpoint_id === this.#run.head_checkpoint_id) {
+      this.#ownTask = new OwnTaskWatch(graph, own, this.#stop);
+      return undefined;
+    }
+    // Refuses an answer whose turn came too late.
+    if (this.#run.kind === 'resume' && this.#run.attempts === 1) await this.#input(saver);
+    return this.#supersteps.atHead(saver, failed);
   }
 
   async #afterError(graph: LoadedGraph, error: unknown, saver: BoundSaver): Promise<Outcome> {
     const drained = error instanceof Error && error.name === 'GraphDrained';
-    if (drained && !this.#overLimit()) return 'handed_over';
+    if (drained && !this.#overLimit()) return (await this.#supersteps?.afterDrain(saver)) ?? 'handed_over';
     const machinery = saver.failure ?? findMachineryError(error);
-    if (machinery && MACHINERY.some((code) => isPerdureError(machinery, code))) throw machinery;
+    if (machinery && findMachineryError(machinery)) throw machinery;
     if (this.#control.cancelled.aborted) {
       const stopped = await this.#askedToEndAs();
       if (stopped !== undefined) return { status: stopped, supersede: 'none' };
@@ -306,15 +322,15 @@ class Segment {
       threadId: this.#request.thread_id,
       run: this.#run,
       head: saver.head,
-      error: drained ? recursionError(this.#run) : error,
+      error: drained ? recursionError(this.#run) : (this.#ownTask?.failedWith(error) ?? error),
     });
     if (failure.retry !== undefined) return failure.retry;
-    return {
-      status: 'error',
-      error: failure.error,
-      // After new input, or in a new branch, no older question can be answered; after an answer its siblings still can.
-      supersede: this.#run.kind === 'input' || this.#begunBranch(saver.head) ? 'others' : 'none',
-    };
+    return { status: 'error', error: failure.error, supersede: this.#supersedes(saver.head) };
+  }
+
+  /** After new input, or in a new branch, no older question can be answered; after an answer its siblings still can. */
+  #supersedes(head: string | null): 'others' | 'none' {
+    return this.#run.kind === 'input' || this.#begunBranch(head) ? 'others' : 'none';
   }
 
   async #postpone(retry: Retry): Promise<AdvanceResult> {
@@ -356,16 +372,4 @@ class Segment {
     );
     return { outcome: ended.status, run_id: this.#run.run_id, more, waiting: ended.status === 'interrupted' };
   }
-}
-
-/** LangGraph wraps several failures of one superstep; the machinery's is the one that counts. */
-function findMachineryError(error: unknown, depth = 0): Error | undefined {
-  if (!(error instanceof Error) || depth > 5) return undefined;
-  if (MACHINERY.some((code) => isPerdureError(error, code))) return error;
-  if (error instanceof AggregateError)
-    for (const inner of error.errors) {
-      const found = findMachineryError(inner, depth + 1);
-      if (found) return found;
-    }
-  return findMachineryError(error.cause, depth + 1);
 }

@@ -41,6 +41,11 @@ export function undeclaredTools({ graph, tools }: LoadedGraph): string[] {
   return [...new Set(names)];
 }
 
+/** Whether a node's runnable is a ToolNode. */
+export function holdsToolNode(bound: unknown): boolean {
+  return typeof bound === 'object' && bound !== null && isToolNode(bound);
+}
+
 function toolNodes(graph: CompiledGraph): ToolNode[] {
   const found: ToolNode[] = [];
   const seen = new Set<unknown>();

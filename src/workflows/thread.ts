@@ -15,9 +15,11 @@ import {
   CANCEL_SIGNAL,
   WAKE_SIGNAL,
   type AdvanceResult,
+  type FailedTasks,
   type ThreadActivities,
   type ThreadWorkflowArgs,
 } from '../contracts/thread-workflow.ts';
+import { settleTasks } from './tasks.ts';
 
 const wakeSignal = defineSignal<[string]>(WAKE_SIGNAL);
 const cancelSignal = defineSignal<[string]>(CANCEL_SIGNAL);
@@ -59,6 +61,7 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
 
   let more = args.carried?.more ?? false;
   let waiting = args.carried?.waiting ?? false;
+  let failed = args.carried?.failed;
   for (;;) {
     if (!more && announced.size === 0) {
       if (waiting) await condition(() => announced.size > 0);
@@ -70,8 +73,9 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
     const known = [...announced];
     const before = signals;
     segment = new CancellationScope();
-    const result = await advance(segment, args);
+    const result = await advance(segment, args, failed);
     segment = undefined;
+    failed = result?.failed;
     if (result === undefined) continue;
     const unfinished = result.outcome === 'handed_over' || result.outcome === 'retry';
     if (!unfinished && result.run_id !== null) announced.delete(result.run_id);
@@ -82,22 +86,34 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
     // Any signal since the segment began ends the pause: it may be a cancel. The segment says how much is left of it.
     if (result.outcome === 'retry')
       await condition(() => signals > before, Math.max(result.retry_in_ms ?? 0, 1));
-    const info = workflowInfo();
-    if (info.continueAsNewSuggested || info.historyLength > MAX_HISTORY_EVENTS) {
+    if (isHistoryLong()) {
       await condition(allHandlersFinished);
-      await continueAsNew<typeof thread>({ ...args, carried: { announced: [...announced], more, waiting } });
+      await continueAsNew<typeof thread>({
+        ...args,
+        carried: { announced: [...announced], more, waiting, ...(failed ? { failed } : {}) },
+      });
     }
   }
+}
+
+function isHistoryLong(): boolean {
+  const info = workflowInfo();
+  return info.continueAsNewSuggested || info.historyLength > MAX_HISTORY_EVENTS;
 }
 
 /** Undefined when the segment was cancelled before it could say how it ended: the next one finds that out. */
 async function advance(
   scope: CancellationScope,
   args: ThreadWorkflowArgs,
+  failed: FailedTasks | undefined,
 ): Promise<AdvanceResult | undefined> {
   const { tenant_id, thread_id, graph, version } = args;
   try {
-    return await scope.run(() => advanceThread({ tenant_id, thread_id, graph, version }));
+    return await scope.run(async () => {
+      const of = { tenant_id, thread_id, graph, version };
+      const result = await advanceThread({ ...of, ...(failed ? { failed } : {}) });
+      return settleTasks(result, of, isHistoryLong);
+    });
   } catch (error) {
     const stopped = scope.consideredCancelled || isCancellation(error);
     if (!stopped || CancellationScope.current().consideredCancelled) throw error;
