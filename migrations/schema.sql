@@ -225,6 +225,22 @@ CREATE TABLE schedules (
 );
 CREATE INDEX schedules_due ON schedules USING btree (next_at) WHERE next_at IS NOT NULL AND NOT paused AND deleted_at IS NULL;
 
+CREATE TABLE task_attempts (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  thread_id text NOT NULL,
+  task_id text NOT NULL,
+  run_id uuid NOT NULL,
+  fence bigint NOT NULL,
+  token uuid NOT NULL,
+  attempts integer DEFAULT 1 NOT NULL,
+  errors integer DEFAULT 0 NOT NULL,
+  error json,
+  started_at timestamp with time zone DEFAULT now() NOT NULL,
+  key_id text,
+  PRIMARY KEY (tenant_id, thread_id, task_id),
+  FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id)
+);
+
 CREATE TABLE thread_migrations (
   tenant_id text DEFAULT 'default'::text NOT NULL,
   migration_id uuid NOT NULL,

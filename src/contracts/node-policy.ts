@@ -27,8 +27,6 @@ export const nodePolicy = z.strictObject({
   /** How many tasks of the node run at once in one thread. Default 50. */
   concurrency: z.int().min(1).max(1_000).optional(),
 });
-/** As it is written. */
-export type NodePolicyInput = z.input<typeof nodePolicy>;
 /** As it is used: durations in ms. */
 export type NodePolicy = z.output<typeof nodePolicy>;
 

@@ -135,11 +135,12 @@ export function graphForTask(graph: CompiledGraph, node: string): CompiledGraph 
   const own: CompiledGraph = graph.withConfig({});
   const nodes = own.nodes as Record<string, object>;
   const target = nodes[node];
-  own.nodes = {
+  const changed: Record<string, object> = {
     ...nodes,
     ...(target === undefined ? {} : { [node]: withoutErrorHandler(target) }),
     [PASSED_OVER]: { triggers: [], channels: [], getNode: () => undefined },
-  } as unknown as CompiledGraph['nodes'];
+  };
+  Object.assign(own, { nodes: changed });
   return own;
 }
 
