@@ -25,7 +25,7 @@ export function createThreadActivities({
   /** Runs `work` under signs of life, and keeps back what this worker would be given again while it stops. */
   const beating = async <R>(
     work: (control: SegmentControl) => Promise<R>,
-    isHandedOver: (result: R) => boolean,
+    handsOver: (result: R) => boolean,
   ): Promise<R | Idle> => {
     const beat = heartbeats.begin(Context.current());
     try {
@@ -34,7 +34,7 @@ export function createThreadActivities({
         draining: handOver.draining,
         heartbeat: (details) => beat.beat(details),
       });
-      if (isHandedOver(result)) await handOver.keep();
+      if (handsOver(result)) await handOver.keep();
       return result;
     } catch (error) {
       if (isPerdureError(error, 'THREAD_DELETED'))
