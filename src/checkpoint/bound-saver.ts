@@ -28,6 +28,7 @@ import { checkId } from './jsonb-text.ts';
 import { interruptIds, isResult, Progress } from './progress.ts';
 import { type CheckpointReader, type Configurable, metadataText } from './reader.ts';
 import type { Identities } from './identities.ts';
+import { OUTPUT_TASK, type RunOutput, outputWrite } from './run-output.ts';
 import { type Batch, dumpBlobs, dumpWrites, type Knowledge, type WriteRow } from './values.ts';
 import { nextVersion } from './versions.ts';
 import type { CheckpointWriter, Outcome, Writer } from './writer.ts';
@@ -260,6 +261,18 @@ export class BoundSaver extends BaseCheckpointSaver {
       // An attempt on one task alone stores no checkpoint that its writes could travel with.
       if (completes && !this.#attempt.task) return this.#held.hold(checkpointId, rows);
       return rows.then((ready) => this.#storeWrites(ns, ready));
+    });
+  }
+
+  /** Keeps what the run puts out with its last checkpoint. @throws as `putWrites` does. */
+  putOutput(output: RunOutput): Promise<void> {
+    return this.#watch(async () => {
+      const head = checkId('checkpoint_id', this.#head ?? undefined);
+      const writes = [outputWrite(output)];
+      await this.#storeWrites(
+        '',
+        await dumpWrites(this.serde, this.#knowledge, head, writes, OUTPUT_TASK, ''),
+      );
     });
   }
 

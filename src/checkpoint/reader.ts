@@ -30,6 +30,7 @@ import { ElementSource, type Stored } from './element-source.ts';
 import { Identities } from './identities.ts';
 import { withRetries } from './retry.ts';
 import { PerdureSerializer } from './serializer.ts';
+import { type RunOutput, withoutOutput } from './run-output.ts';
 import { type Statement, type Statements, tablesOf } from './statements.ts';
 import { nextVersion } from './versions.ts';
 
@@ -75,8 +76,19 @@ export class CheckpointReader {
     this.#retryForMs = retryForMs;
   }
 
+  /** The output that was kept with a checkpoint, or else the values of its channels. Undefined: no such checkpoint. */
+  async output(config: Configurable): Promise<RunOutput | undefined> {
+    const tuple = await this.#read(config);
+    return tuple && (withoutOutput(tuple.pendingWrites ?? []).output ?? tuple.checkpoint.channel_values);
+  }
+
   /** @param stored takes the hashes of the elements that are stored with the thread, as far as the read shows them. */
   async getTuple(config: Configurable, stored?: Stored): Promise<CheckpointTuple | undefined> {
+    const tuple = await this.#read(config, stored);
+    return tuple && visible(tuple);
+  }
+
+  async #read(config: Configurable, stored?: Stored): Promise<CheckpointTuple | undefined> {
     const { thread_id: threadId, checkpoint_ns: ns, checkpoint_id: id } = identify(config);
     if (threadId === undefined) return undefined;
     const values: unknown[] = [threadId, escapeText(ns ?? '')];
@@ -119,7 +131,7 @@ export class CheckpointReader {
       const found = sortRows(await this.#rows<TupleRow>(statement, [...values, size, []]));
       const source = new ElementSource([found.elements], this.#identities, undefined);
       const tuples = await this.#tuples(found, source);
-      yield* tuples;
+      yield* tuples.map(visible);
       const last = tuples.at(-1)?.config.configurable;
       if (tuples.length < size || last === undefined) return;
       left -= tuples.length;
@@ -294,6 +306,10 @@ export class CheckpointReader {
     checkpoint.channel_versions[TASKS] =
       versions.length > 0 ? maxChannelVersion(...versions) : nextVersion(undefined);
   }
+}
+
+function visible(tuple: CheckpointTuple): CheckpointTuple {
+  return { ...tuple, pendingWrites: withoutOutput(tuple.pendingWrites ?? []).writes };
 }
 
 /** What a config names, checked. An empty checkpoint id or thread id names nothing, as with the shipped saver. */

@@ -19,6 +19,7 @@ import { checkId } from './jsonb-text.ts';
 import { CheckpointReader, type Configurable, metadataText } from './reader.ts';
 import { Identities } from './identities.ts';
 import { RETRY_FOR_MS } from './retry.ts';
+import type { RunOutput } from './run-output.ts';
 import { PerdureSerializer } from './serializer.ts';
 import { makeStatements, tablesOf } from './statements.ts';
 import { StoredByThread } from './stored-by-thread.ts';
@@ -104,6 +105,11 @@ export class PerdureSaver extends PostgresSaver {
   /** One query. @throws StorageUnavailableError. */
   override getTuple(config: Configurable): Promise<CheckpointTuple | undefined> {
     return this.#reader.getTuple(config, this.#storedOf(config));
+  }
+
+  /** What a run put out that ended at this checkpoint, as far as the saver knows. Undefined: no such checkpoint. */
+  getOutput(config: Configurable): Promise<RunOutput | undefined> {
+    return this.#reader.output(config);
   }
 
   /** Newest first, fetched in pages as it is read. */

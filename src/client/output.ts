@@ -1,18 +1,16 @@
-import type { BaseCheckpointSaver } from '@langchain/langgraph-checkpoint';
+import type { PerdureSaver } from '../checkpoint/saver.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import { jsonView } from '../graph/json-view.ts';
 
 /** The output of a run that ended at a checkpoint: the channel, or channels, that its graph was registered with. */
 export async function outputAt(
-  saver: BaseCheckpointSaver,
+  saver: PerdureSaver,
   checkpointThreadId: string,
   checkpointId: string,
   outputChannels: JsonValue,
 ): Promise<JsonValue> {
-  const tuple = await saver.getTuple({
-    configurable: { thread_id: checkpointThreadId, checkpoint_ns: '', checkpoint_id: checkpointId },
-  });
-  const values: Record<string, unknown> = tuple?.checkpoint.channel_values ?? {};
+  const config = { thread_id: checkpointThreadId, checkpoint_ns: '', checkpoint_id: checkpointId };
+  const values = (await saver.getOutput({ configurable: config })) ?? {};
   if (typeof outputChannels === 'string') return jsonView(values[outputChannels]);
   const names = Array.isArray(outputChannels) ? outputChannels.map(String) : [];
   return jsonView(

@@ -15,7 +15,7 @@ import { postponeRun, readPause } from '../threads/postpone-run.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
 import { noteStray } from '../threads/stray-workflows.ts';
 import { askedInterrupts } from './asked-interrupts.ts';
-import { deltaOutput } from './delta-output.ts';
+import { keepDeltaOutput } from './delta-output.ts';
 import { judgeFailure, type Retry } from './failure.ts';
 import { beginBranch, beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
 import { findMachineryError } from './machinery.ts';
@@ -238,8 +238,8 @@ class Segment {
   }
 
   async #succeeded(graph: LoadedGraph, saver: BoundSaver): Promise<Ended> {
-    const output = await deltaOutput(graph.graph, saver, this.#run.checkpoint_thread_id);
-    return { status: 'success', supersede: 'others', output };
+    await keepDeltaOutput(graph.graph, saver, this.#run.checkpoint_thread_id);
+    return { status: 'success', supersede: 'others' };
   }
 
   /** The user's graph with this attempt's saver in place of its own; the original is not touched. */

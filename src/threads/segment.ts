@@ -203,8 +203,6 @@ export type SegmentEnd = {
   error?: ErrorRecord;
   /** Nodes that come next; for `interrupted`. */
   next?: string[];
-  /** Only where it can't be read from the checkpoint. */
-  output?: JsonValue | undefined;
   asked?: AskedInterrupt[];
   /** Which other pending interrupts of the thread can no longer be answered. */
   supersede: 'others' | 'none';
@@ -232,7 +230,7 @@ export async function finishSegment(
        UPDATE ${database.table('runs')} AS r
        SET status = CASE WHEN r.stop_as = 'rolled_back' THEN 'rolled_back' ELSE $5 END,
          stopped_by = CASE WHEN r.stop_as = 'rolled_back' OR r.stop_as = $5 THEN r.stopped_by END,
-         error = $6, checkpoint_id = $7, next = $8, output = $13, finished_at = now()
+         error = $6, checkpoint_id = $7, next = $8, finished_at = now()
        FROM held WHERE r.tenant_id = $1 AND r.run_id = $3 AND r.status = 'running'
        RETURNING r.run_id, r.status, r.base_checkpoint_id, r.status = 'rolled_back' AS undone,
          $7 IS DISTINCT FROM r.base_checkpoint_id AS moved
@@ -277,7 +275,6 @@ export async function finishSegment(
       end.supersede === 'others',
       end.branch?.id ?? null,
       end.branch?.effects ?? null,
-      end.output === undefined ? null : JSON.stringify(end.output),
     ],
   );
   if (rows[0]) return { more: rows[0].unfinished > 0 };
