@@ -271,13 +271,13 @@ function tuplesText(tables: Tables, where: string, limit: string, roots: string,
        FROM page p, jsonb_each_text(p.checkpoint -> 'channel_versions') v),
      b AS MATERIALIZED (
        SELECT b.thread_id, b.checkpoint_ns, b.channel, b.version, b.type, b.blob
-       FROM versions v JOIN ${tables.blobs} b ON b.thread_id = v.thread_id AND b.checkpoint_ns = v.checkpoint_ns
-         AND b.channel = v.key AND b.version = v.value
+       FROM versions v CROSS JOIN LATERAL (SELECT * FROM ${tables.blobs} b WHERE b.thread_id = v.thread_id
+         AND b.checkpoint_ns = v.checkpoint_ns AND b.channel = v.key AND b.version = v.value LIMIT 1) b
        WHERE b.type <> 'empty'),
      w AS MATERIALIZED (
        SELECT w.thread_id, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.type, w.channel, w.task_path, w.idx, w.blob
-       FROM page p JOIN ${tables.writes} w ON w.thread_id = p.thread_id AND w.checkpoint_ns = p.checkpoint_ns
-         AND w.checkpoint_id = p.checkpoint_id),
+       FROM page p CROSS JOIN LATERAL (SELECT * FROM ${tables.writes} w WHERE w.thread_id = p.thread_id
+         AND w.checkpoint_ns = p.checkpoint_ns AND w.checkpoint_id = p.checkpoint_id OFFSET 0) w),
      ${needText(tables, ['b', 'w'], roots)}
      SELECT 0 AS kind, p.thread_id, p.checkpoint_ns, p.checkpoint_id, p.parent_checkpoint_id,
        p.checkpoint::text, p.metadata::text, NULL::text, p.place, NULL::text, NULL::bytea FROM page p
@@ -302,41 +302,45 @@ function taskWritesText(tables: Tables, asText: boolean): string {
 }
 
 /**
+ * Joins here and above are lookups (LATERAL, with LIMIT or OFFSET), so that each goes by the key: where one thread fills
+ * the tables, the planner would rather scan all that the thread has, at every step of the walk.
+ *
  * Walks the parents of a checkpoint until each channel of $3 (`latest`) or $4 (`one`) has met a stored value.
  * Rows of three kinds: 1 the stored values, 2 the writes of the checkpoints walked, with their depth, 3 elements.
  */
 function deltaText(tables: Tables, which: 'one' | 'latest', asText: boolean): string {
   const [channels, roots] = which === 'one' ? ['$4', '$5'] : ['$3', '$4'];
+  const ancestor = (id: string) => `(SELECT * FROM ${tables.checkpoints} c
+         WHERE c.thread_id = $1 AND c.checkpoint_ns = $2 AND c.checkpoint_id = ${id} LIMIT 1)`;
   const stored = (wanted: string) => `ARRAY(
-       SELECT b.channel FROM unnest(${wanted}) AS u(channel) JOIN ${tables.blobs} b
-         ON b.thread_id = $1 AND b.checkpoint_ns = $2 AND b.channel = u.channel
-         AND b.version = c.checkpoint -> 'channel_versions' ->> u.channel AND b.type <> 'empty')`;
+       SELECT u.channel FROM unnest(${wanted}) AS u(channel) WHERE (SELECT b.type FROM ${tables.blobs} b
+         WHERE b.thread_id = $1 AND b.checkpoint_ns = $2 AND b.channel = u.channel
+           AND b.version = c.checkpoint -> 'channel_versions' ->> u.channel LIMIT 1) <> 'empty')`;
   return `WITH RECURSIVE target AS (
        SELECT cp.parent_checkpoint_id AS id FROM ${tables.checkpoints} cp
        WHERE ${oneCheckpoint(which)} ORDER BY cp.checkpoint_id DESC LIMIT 1),
      chain AS (
        SELECT c.checkpoint_id, c.parent_checkpoint_id, c.checkpoint -> 'channel_versions' AS versions, 1 AS depth,
          ${channels}::text[] AS wanted, ${stored(`${channels}::text[]`)} AS stored
-       FROM target t JOIN ${tables.checkpoints} c
-         ON c.thread_id = $1 AND c.checkpoint_ns = $2 AND c.checkpoint_id = t.id
+       FROM target t CROSS JOIN LATERAL ${ancestor('t.id')} c
        UNION ALL
        SELECT c.checkpoint_id, c.parent_checkpoint_id, c.checkpoint -> 'channel_versions', chain.depth + 1,
          rest.wanted, ${stored('rest.wanted')}
        FROM chain
        CROSS JOIN LATERAL (
          SELECT ARRAY(SELECT unnest(chain.wanted) EXCEPT SELECT unnest(chain.stored)) AS wanted) rest
-       JOIN ${tables.checkpoints} c
-         ON c.thread_id = $1 AND c.checkpoint_ns = $2 AND c.checkpoint_id = chain.parent_checkpoint_id
+       CROSS JOIN LATERAL ${ancestor('chain.parent_checkpoint_id')} c
        WHERE cardinality(rest.wanted) > 0),
      b AS MATERIALIZED (
        SELECT $1 AS thread_id, chain.depth, b.channel, b.type, b.blob
-       FROM chain CROSS JOIN LATERAL unnest(chain.stored) AS s(channel) JOIN ${tables.blobs} b
-         ON b.thread_id = $1 AND b.checkpoint_ns = $2 AND b.channel = s.channel AND b.version = chain.versions ->> s.channel),
+       FROM chain CROSS JOIN LATERAL unnest(chain.stored) AS s(channel)
+       CROSS JOIN LATERAL (SELECT * FROM ${tables.blobs} b WHERE b.thread_id = $1 AND b.checkpoint_ns = $2
+         AND b.channel = s.channel AND b.version = chain.versions ->> s.channel LIMIT 1) b),
      w AS MATERIALIZED (
        SELECT w.thread_id, chain.depth, w.task_id, w.channel, w.type, w.task_path, w.idx, w.blob
-       FROM chain JOIN ${tables.writes} w
-         ON w.thread_id = $1 AND w.checkpoint_ns = $2 AND w.checkpoint_id = chain.checkpoint_id
-           AND w.channel = ANY (chain.wanted)),
+       FROM chain CROSS JOIN LATERAL (SELECT * FROM ${tables.writes} w WHERE w.thread_id = $1
+         AND w.checkpoint_ns = $2 AND w.checkpoint_id = chain.checkpoint_id
+         AND w.channel = ANY (chain.wanted) OFFSET 0) w),
      ${needText(tables, ['b', 'w'], roots)}
      SELECT 1 AS kind, b.depth, NULL::text, b.channel, b.type, NULL::text, NULL::int, ${content(asText, 'b')} FROM b
      UNION ALL
