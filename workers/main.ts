@@ -55,6 +55,7 @@ async function main(): Promise<void> {
     temporal: { ...config.temporal, address },
     graphs,
     poolSize: config.poolSize,
+    statementTimeoutMs: config.statementTimeoutMs,
     ...config.worker,
     logger,
   });

@@ -38,6 +38,8 @@ export type ThreadWorkerOptions = {
   temporal: TemporalServer;
   graphs: LoadedGraph[];
   poolSize: number;
+  /** Default: without end. */
+  statementTimeoutMs?: number;
   maxConcurrentSegments: number;
   maxCachedWorkflows: number;
   segmentBudgetMs: number;
@@ -82,6 +84,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     connectionString: options.databaseUrl,
     schema,
     max: options.poolSize,
+    ...(options.statementTimeoutMs ? { statementTimeoutMs: options.statementTimeoutMs } : {}),
     onIdleError: (error) => logger.warn({ error: error.message }, 'an idle connection to Postgres was lost'),
   });
   const graphs = new GraphRegistry();

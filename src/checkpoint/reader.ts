@@ -11,6 +11,7 @@ import {
   TASKS,
   writesSortKey,
 } from '@langchain/langgraph-checkpoint';
+import { InvalidInputError } from '../contracts/errors.ts';
 import type { Database } from '../postgres/database.ts';
 import { checkId, escapeText, fromJsonbText, toJsonbText, unescapeText } from './jsonb-text.ts';
 import type { Element } from './element.ts';
@@ -106,6 +107,13 @@ export class CheckpointReader {
   async *list(config: Configurable, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
     const { before, filter } = options;
     let left = options.limit ?? Number.POSITIVE_INFINITY;
+    if (!(left >= 0 && (Number.isInteger(left) || left === Number.POSITIVE_INFINITY)))
+      throw new InvalidInputError(
+        `A limit of ${String(left)} makes no sense: give a whole number from 0 on.`,
+        {
+          limit: String(left),
+        },
+      );
     const conditions: string[] = [];
     const values: unknown[] = [];
     const add = (condition: (parameter: string) => string, value: unknown) => {

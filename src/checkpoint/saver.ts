@@ -11,7 +11,7 @@ import type {
   SerializerProtocol,
 } from '@langchain/langgraph-checkpoint';
 import { ThreadDeletedError } from '../contracts/errors.ts';
-import { type Database, openDatabase } from '../postgres/database.ts';
+import { type Database, type DatabaseOptions, openDatabase } from '../postgres/database.ts';
 import { storageError } from '../postgres/failures.ts';
 import type { Attempt } from './attempt.ts';
 import { BoundSaver } from './bound-saver.ts';
@@ -40,6 +40,12 @@ export type PerdureSaverOptions = {
   retryForMs?: number;
 };
 
+/** How long a saver with a pool of its own waits for the answer to a statement, in ms. */
+const STATEMENT_TIMEOUT_MS = 60_000;
+
+/** Settings of the pool that `fromConnString` makes: 10 connections, 5 s for a free one, 60 s for an answer. */
+export type PoolOptions = Pick<DatabaseOptions, 'max' | 'connectionTimeoutMillis' | 'statementTimeoutMs'>;
+
 /**
  * LangGraph's PostgresSaver on the same tables: each call is one statement, what it stores comes back as it was,
  * forks keep their values apart, and pending writes come in the order in which LangGraph applies them.
@@ -65,10 +71,15 @@ export class PerdureSaver extends PostgresSaver {
   /** A saver with a pool of its own, which `end()` closes. Schema: `public`, as with the shipped saver. */
   static override fromConnString(
     connectionString: string,
-    options: PerdureSaverOptions & { schema?: string } = {},
+    options: PerdureSaverOptions & PoolOptions & { schema?: string } = {},
   ): PerdureSaver {
-    const { schema = 'public', ...rest } = options;
-    return new PerdureSaver(openDatabase({ connectionString, schema }), rest);
+    const { schema = 'public', max, connectionTimeoutMillis, statementTimeoutMs, ...rest } = options;
+    const pool = {
+      ...(max === undefined ? {} : { max }),
+      ...(connectionTimeoutMillis === undefined ? {} : { connectionTimeoutMillis }),
+      statementTimeoutMs: statementTimeoutMs ?? STATEMENT_TIMEOUT_MS,
+    };
+    return new PerdureSaver(openDatabase({ connectionString, schema, ...pool }), rest);
   }
 
   /** The saver of one attempt: it writes only while the attempt's fence is the newest. */

@@ -44,6 +44,7 @@ const variables = z.object({
   TEMPORAL_TLS_SERVER_NAME: z.string().min(1).optional(),
   PERDURE_LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).default('warn'),
   PERDURE_POOL_SIZE: integer(2, 1_000).default(10),
+  PERDURE_STATEMENT_TIMEOUT_MS: integer(1_000, 86_400_000).default(60_000),
   PERDURE_MAX_CONCURRENT_SEGMENTS: integer(1, 10_000).default(100),
   PERDURE_MAX_CACHED_WORKFLOWS: integer(1, 100_000).default(200),
   PERDURE_SEGMENT_BUDGET_MS: integer(1_000, 86_400_000).default(600_000),
@@ -90,6 +91,8 @@ export type Config = {
   temporal: TemporalSettings;
   logLevel: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
   poolSize: number;
+  /** How long a worker waits for the answer to one statement, in ms. */
+  statementTimeoutMs: number;
   worker: {
     /** Segments that one worker runs at a time, per graph version. */
     maxConcurrentSegments: number;
@@ -133,6 +136,7 @@ export function readConfig(environment: Environment, cwd: string): Config {
     temporal: temporalSettings(env),
     logLevel: env.PERDURE_LOG_LEVEL,
     poolSize: env.PERDURE_POOL_SIZE,
+    statementTimeoutMs: env.PERDURE_STATEMENT_TIMEOUT_MS,
     worker: {
       maxConcurrentSegments: env.PERDURE_MAX_CONCURRENT_SEGMENTS,
       maxCachedWorkflows: env.PERDURE_MAX_CACHED_WORKFLOWS,

@@ -23,6 +23,11 @@ export type DatabaseOptions = {
   max?: number;
   /** How long to wait for a free or new connection, in ms. Default 5,000. */
   connectionTimeoutMillis?: number;
+  /**
+   * How long to wait for the answer to one statement, in ms. Its connection is closed then; the statement may still
+   * take effect. Default: without end.
+   */
+  statementTimeoutMs?: number;
   /** Called with errors of idle connections, which are dropped from the pool. Default: nothing. */
   onIdleError?: (error: Error) => void;
 };
@@ -52,6 +57,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     connectionString: options.connectionString,
     max: options.max ?? 10,
     connectionTimeoutMillis: options.connectionTimeoutMillis ?? 5_000,
+    ...(options.statementTimeoutMs ? { query_timeout: options.statementTimeoutMs } : {}),
     application_name: 'perdure',
     keepAlive: true,
   });

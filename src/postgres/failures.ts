@@ -18,9 +18,14 @@ const UNAVAILABLE_NODE = new Set([
   'ENOENT',
 ]);
 
+/** What `pg` says when no connection of the pool became free in time; see its options for how long that is. */
+const EXHAUSTED_MESSAGE = 'timeout exceeded when trying to connect';
+/** And when a statement was not answered in time. */
+const UNANSWERED_MESSAGE = 'Query read timeout';
+
 /** What `pg` says, without a code, when a connection ends or can't be had in time. */
 const UNAVAILABLE_MESSAGE =
-  /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|not queryable|Cannot use a pool after calling end/;
+  /Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error|not queryable|Cannot use a pool after calling end/;
 
 /** Whether the database could not be reached or went away, so that the same may work later. */
 export function isUnavailable(error: unknown): boolean {
@@ -35,6 +40,21 @@ export function isUnavailable(error: unknown): boolean {
 /** Connection failures as StorageUnavailableError, a refused log-in with what to check, anything else as it is. */
 export function storageError(error: unknown): unknown {
   if (isPerdureError(error)) return error;
+  const said = error instanceof Error ? error.message : '';
+  if (said === EXHAUSTED_MESSAGE)
+    return new StorageUnavailableError(
+      'No connection to Postgres became free in time: all of the pool were busy. Raise PERDURE_POOL_SIZE (and ' +
+        "Postgres' max_connections with it), or lower PERDURE_MAX_CONCURRENT_SEGMENTS.",
+      { reason: 'pool_exhausted' },
+      { cause: error },
+    );
+  if (said === UNANSWERED_MESSAGE)
+    return new StorageUnavailableError(
+      'Postgres did not answer a statement in time, which may still take effect. Look for locks that are held and ' +
+        'for its load, or raise PERDURE_STATEMENT_TIMEOUT_MS.',
+      { reason: 'statement_timeout' },
+      { cause: error },
+    );
   if (isUnavailable(error))
     return new StorageUnavailableError(
       `Postgres can't be reached: ${describe(error)}. Check DATABASE_URL, or start a server with 'perdure up'.`,

@@ -48,7 +48,12 @@ export async function readMigrations(): Promise<Migration[]> {
 export async function migrate(database: Database): Promise<MigrationReport> {
   const migrations = await readMigrations();
   // A connection of its own: it holds the lock while LangGraph's set-up takes another from the pool.
-  const client = new pg.Client({ ...database.pool.options, application_name: 'perdure-migrate' });
+  const client = new pg.Client({
+    ...database.pool.options,
+    application_name: 'perdure-migrate',
+    // It waits for its turn, and a migration takes as long as it takes.
+    query_timeout: 0,
+  });
   client.on('error', () => undefined);
   try {
     await client.connect();

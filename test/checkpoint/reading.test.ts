@@ -88,6 +88,36 @@ describe('list', () => {
     expect(await idsOf(saver.list(at(thread), { filter: { step: 7 } }))).toEqual([ids[22]]);
   });
 
+  test('filters before it counts, by nested fields and by null too', async () => {
+    const thread = randomUUID();
+    const ids: string[] = [];
+    for (let step = 0; step < 30; step += 1) {
+      const metadata = {
+        source: 'loop' as const,
+        step,
+        parents: {},
+        tag: step % 3 === 0 ? null : { of: { three: step % 3 }, all: true },
+      };
+      const config = await saver.put(at(thread), checkpointOf({}), metadata, {});
+      ids.unshift(String(config.configurable?.['checkpoint_id']));
+    }
+    const every = (rest: number) => ids.filter((_, i) => (29 - i) % 3 === rest);
+    const found = (options: Parameters<PerdureSaver['list']>[1]) => idsOf(saver.list(at(thread), options));
+    expect(await found({ filter: { tag: null } })).toEqual(every(0));
+    expect(await found({ filter: { tag: { of: { three: 2 } } } })).toEqual(every(2));
+    expect(await found({ filter: { tag: { of: { three: 1 } }, source: 'loop' }, limit: 4 })).toEqual(
+      every(1).slice(0, 4),
+    );
+    expect(await found({ filter: { tag: { of: { three: 3 } } }, limit: 5 })).toEqual([]);
+    expect(await found({ filter: { tag: undefined }, limit: 2 })).toEqual(ids.slice(0, 2));
+    const before = { configurable: { checkpoint_id: every(1)[2] } };
+    expect(await found({ filter: { tag: { of: { three: 1 } } }, before, limit: 3 })).toEqual(
+      every(1).slice(3, 6),
+    );
+    await expect(found({ limit: -1 })).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+    await expect(found({ limit: 1.5 })).rejects.toMatchObject({ code: 'INPUT_INVALID' });
+  });
+
   test('keeps namespaces apart when one is named', async () => {
     const thread = randomUUID();
     const root = await chain(thread, 12);

@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import pg from 'pg';
 import { afterAll, expect, inject, test } from 'vitest';
+import { PerdureSaver } from '../../src/checkpoint/saver.ts';
 import { openDatabase, type Database } from '../../src/postgres/database.ts';
 import { isUnavailable, storageError } from '../../src/postgres/failures.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
@@ -10,7 +11,7 @@ afterAll(() => Promise.all(opened.map((database) => database.close())));
 
 function open(
   change: (url: URL) => void = () => {},
-  options: { connectionTimeoutMillis?: number } = {},
+  options: { connectionTimeoutMillis?: number; max?: number; statementTimeoutMs?: number } = {},
 ): Database {
   const url = new URL(inject('databaseUrl'));
   change(url);
@@ -144,4 +145,34 @@ test.each([
   if (outage) expect(mapped).toMatchObject({ code: 'STORAGE_UNAVAILABLE', cause: error });
   else expect(mapped).toBe(error);
   expect(storageError(mapped)).toBe(mapped);
+});
+
+test('a pool whose connections are all busy says what to do, after a bounded wait', async () => {
+  const database = open(undefined, { max: 1, connectionTimeoutMillis: 50 });
+  const busy = await database.pool.connect();
+  try {
+    const expected = {
+      code: 'STORAGE_UNAVAILABLE',
+      message: expect.stringMatching(/PERDURE_POOL_SIZE/),
+      details: { reason: 'pool_exhausted' },
+    };
+    await expect(database.query('SELECT 1')).rejects.toMatchObject(expected);
+    const transaction = database.transaction(async (client) => client.query('SELECT 1'));
+    await expect(transaction).rejects.toMatchObject(expected);
+    const saver = new PerdureSaver(database, { retryForMs: 0 });
+    await expect(saver.getTuple({ configurable: { thread_id: 't' } })).rejects.toMatchObject(expected);
+  } finally {
+    busy.release();
+  }
+  await expect(database.query('SELECT 1')).resolves.toMatchObject({ rowCount: 1 });
+});
+
+test('a statement that is not answered in time is given up, and its connection with it', async () => {
+  const database = open(undefined, { max: 1, statementTimeoutMs: 100 });
+  await expect(database.query('SELECT pg_sleep(1)')).rejects.toMatchObject({
+    code: 'STORAGE_UNAVAILABLE',
+    message: expect.stringMatching(/PERDURE_STATEMENT_TIMEOUT_MS/),
+    details: { reason: 'statement_timeout' },
+  });
+  await expect(database.query('SELECT 1')).resolves.toMatchObject({ rowCount: 1 });
 });
