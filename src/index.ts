@@ -1,5 +1,7 @@
 export { defineGraph, type DefineGraphOptions, type GraphDefinition } from './graph/define-graph.ts';
 export type { ChannelValues, Migration, Migrations } from './graph/migration-path.ts';
+export { askPerson } from './graph/ask-person.ts';
+export { sleep, sleepUntil } from './graph/sleep.ts';
 export { durableTool, type DurableToolOptions } from './operations/durable-tool.ts';
 export { durableTools, type DurableToolsOptions } from './operations/durable-tools.ts';
 export { operation, type OperationOptions } from './operations/operation.ts';
@@ -7,4 +9,5 @@ export { currentOperation } from './operations/current-operation.ts';
 export { operationFetch } from './operations/operation-fetch.ts';
 export { NotExecutedError } from './operations/proof.ts';
 export { isPerdureError, NonRetryableError, PerdureError, RetryableError } from './contracts/errors.ts';
+export type { DeadlinePolicy } from './contracts/deadlines.ts';
 export type { EffectKind } from './contracts/operations.ts';

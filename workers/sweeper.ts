@@ -3,6 +3,7 @@ import { endOnOtherQueue, isAwake, signalCancel, wakeThread, type WakeTarget } f
 import type { Database } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
 import { straySettled, strayThreads, type StrayThread } from '../src/threads/stray-workflows.ts';
+import { fireDue, overdueThreads } from '../src/threads/deadlines.ts';
 import { takeUnsignalled, type UnfinishedRun } from '../src/threads/wake-list.ts';
 
 /** How often the sweeper looks, in ms. */
@@ -14,8 +15,8 @@ export type Sweeper = { stop(): Promise<void> };
 
 /**
  * Wakes threads whose runs nobody told Temporal of (a crash in between, a Temporal that was away), and those whose
- * workflow is gone (a wiped namespace) or sits on the task queue of a version that the thread has left. Any number of
- * sweepers may run; each worker has one.
+ * workflow is gone (a wiped namespace) or sits on the task queue of a version that the thread has left; does what is
+ * overdue since a timer was lost. Any number of sweepers may run; each worker has one.
  */
 export function startSweeper(options: { database: Database; temporal: Client; logger: Logger }): Sweeper {
   let stopped = false;
@@ -46,6 +47,10 @@ async function sweep({ database, temporal }: { database: Database; temporal: Cli
   await Promise.all(strays.map((thread) => settleStray(temporal, database, thread)));
   const runs = await takeUnsignalled(database);
   await Promise.all(runs.map((run) => wakeIfNeeded(temporal, database.schema, run)));
+  for (const { tenant_id, thread_id } of await overdueThreads(database)) {
+    const { run } = await fireDue(database, tenant_id, thread_id);
+    if (run) await wakeThread(temporal, { schema: database.schema, tenant_id, ...run }, run.run_id);
+  }
 }
 
 async function settleStray(temporal: Client, database: Database, thread: StrayThread): Promise<void> {

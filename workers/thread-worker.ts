@@ -21,6 +21,7 @@ import { createSegmentRunner } from '../src/graph/segment.ts';
 import { installOperationFetch } from '../src/operations/operation-fetch.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
+import { fireDue } from '../src/threads/deadlines.ts';
 import { forgetWorker, reportWorker } from '../src/threads/workers.ts';
 import { quiet } from './quiet.ts';
 import { startSweeper } from './sweeper.ts';
@@ -110,6 +111,10 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       ...createThreadActivities({
         runSegment: createSegmentRunner(parts),
         runTask: createTaskRunner(parts),
+        fireDue: async ({ tenant_id, thread_id }) => {
+          const { more, next_due } = await fireDue(database, tenant_id, thread_id);
+          return { more, next_due };
+        },
         handOver,
         heartbeats,
       }),

@@ -1,6 +1,6 @@
 import { Context } from '@temporalio/activity';
 import { isPerdureError } from '../contracts/errors.ts';
-import type { AdvanceResult, ThreadActivities } from '../contracts/thread-workflow.ts';
+import type { AdvanceResult, DueRequest, DueResult, ThreadActivities } from '../contracts/thread-workflow.ts';
 import type { TaskRunner } from '../graph/run-task.ts';
 import type { SegmentControl, SegmentRunner } from '../graph/segment.ts';
 import { TaskFailure } from '../graph/task-failure.ts';
@@ -12,6 +12,7 @@ import { nodeFailure } from './node-failure.ts';
 export type ThreadActivityOptions = {
   runSegment: SegmentRunner;
   runTask: TaskRunner;
+  fireDue: (request: DueRequest) => Promise<DueResult>;
   handOver: HandOver;
   heartbeats: Heartbeats;
 };
@@ -19,6 +20,7 @@ export type ThreadActivityOptions = {
 export function createThreadActivities({
   runSegment,
   runTask,
+  fireDue,
   handOver,
   heartbeats,
 }: ThreadActivityOptions): ThreadActivities {
@@ -51,6 +53,13 @@ export function createThreadActivities({
         (control) => runTask(request, control),
         (result) => ('task' in result ? result.task === 'handed_back' : isHandedOver(result)),
       ),
+    async fireDue(request) {
+      try {
+        return await fireDue(request);
+      } catch (error) {
+        throw machineryFailure(error);
+      }
+    },
   };
 }
 

@@ -1,5 +1,5 @@
 import { Argument, Command, Option } from 'commander';
-import { MULTITASK_STRATEGIES } from '../contracts/runs.ts';
+import { MULTITASK_STRATEGIES, threadStatus } from '../contracts/runs.ts';
 import type { OperationsOptions } from './operation-commands.ts';
 import type { ResolveOptions } from './resolve-command.ts';
 import type { ResumeOptions } from './resume-command.ts';
@@ -119,7 +119,7 @@ function addRunCommands(program: Command, start: Start): void {
     )
     .option(
       '--config <config>',
-      'a file or JSON text: recursion_limit, configurable, context, metadata, tags, interrupt_before, interrupt_after, max_concurrency',
+      'a file or JSON text: recursion_limit, configurable, context, metadata, tags, interrupt_before, interrupt_after, deadline, max_concurrency',
     )
     .addOption(
       new Option('--strategy <strategy>', 'what to do while the thread is busy (default: enqueue)').choices(
@@ -204,9 +204,7 @@ function addThreadCommands(program: Command, start: Start): void {
     .summary('list threads, and move them to another version')
     .description('Lists threads, the newest change first.')
     .enablePositionalOptions()
-    .addOption(
-      new Option('--status <status>', 'only these').choices(['idle', 'busy', 'interrupted', 'error']),
-    )
+    .addOption(new Option('--status <status>', 'only these').choices(threadStatus.options))
     .option('--graph <name>', 'only threads of this graph')
     .addOption(limit('threads', 50))
     .addHelpText(
@@ -227,7 +225,9 @@ function addThreadCommands(program: Command, start: Start): void {
     );
   addCommon(program.command('approvals'))
     .summary('list what waits for a person')
-    .description('Lists the pending questions of all threads, the oldest first.')
+    .description(
+      'Lists the pending questions of all threads, the oldest first, with their deadlines and whom they were escalated to. Threads that only sleep are not among them: see threads --status sleeping.',
+    )
     .option('--thread <id>', 'only those of this thread')
     .addOption(limit('questions', 50))
     .addHelpText('after', examples('perdure approvals', 'perdure approvals --thread mira --json'))

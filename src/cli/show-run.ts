@@ -3,7 +3,9 @@ import { NEW_EFFECT_QUESTION_PREFIX } from '../contracts/operations.ts';
 import type { RunResult, RunRetry, RunStatus } from '../contracts/runs.ts';
 import type { RecordedRun } from '../threads/request-run.ts';
 import { EXIT } from './exit-status.ts';
+import { sleeps } from './due-lines.ts';
 import { plain } from './output.ts';
+import { time } from './table.ts';
 import type { Session } from './session.ts';
 
 /** What a run that was only asked for is shown as. */
@@ -76,15 +78,17 @@ function questions(session: Session, { thread_id, interrupts = [], next = [] }: 
   if (interrupts.length === 0)
     return `It stopped before or after a node, as it was told to. Next: ${next.join(', ') || 'nothing'}.\nGo on: ${resumeLine(session, thread_id)}`;
   return interrupts
-    .map(({ id, node, value, kind }) =>
-      [
-        `${node} ${kind === 'operation' ? operationAsks(id) : 'asks'}:`,
-        indented(plain(typeof value === 'string' ? value : JSON.stringify(value, null, 2))),
-        `Answer: ${resumeLine(session, thread_id, id, kind)}`,
-        ...(kind === 'operation'
-          ? [`    or: ${resumeLine(session, thread_id, id, kind, `'{"retry": true}'`)}`]
-          : []),
-      ].join('\n'),
+    .map(({ id, node, value, kind, due_at }) =>
+      sleeps({ kind })
+        ? `${node} sleeps until ${time(due_at)}`
+        : [
+            `${node} ${kind === 'operation' ? operationAsks(id) : 'asks'}:`,
+            indented(plain(typeof value === 'string' ? value : JSON.stringify(value, null, 2))),
+            `Answer: ${resumeLine(session, thread_id, id, kind)}`,
+            ...(kind === 'operation'
+              ? [`    or: ${resumeLine(session, thread_id, id, kind, `'{"retry": true}'`)}`]
+              : []),
+          ].join('\n'),
     )
     .join('\n\n');
 }

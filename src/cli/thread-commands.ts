@@ -3,6 +3,7 @@ import { EXIT } from './exit-status.ts';
 import { plain } from './output.ts';
 import { withDatabase } from './looking.ts';
 import type { Session } from './session.ts';
+import { dueLines, escalationLines, sleeps } from './due-lines.ts';
 import { blockedLines, errorLine, pauseLines, resumeLine } from './show-run.ts';
 import { cell, table, time } from './table.ts';
 import { listInterrupts, listRuns, listThreads, readRun, readThread } from '../threads/views.ts';
@@ -13,12 +14,13 @@ export async function showThreads(session: Session, options: ThreadsOptions): Pr
   const threads = await withDatabase(session, (database, tenant) => listThreads(database, tenant, options));
   session.output.result({ threads }, () =>
     table(
-      ['THREAD', 'GRAPH', 'STATUS', 'QUESTIONS', 'CHANGED'],
+      ['THREAD', 'GRAPH', 'STATUS', 'QUESTIONS', 'SLEEPS UNTIL', 'CHANGED'],
       threads.map((thread) => [
         thread.thread_id,
         `${thread.graph}@${thread.version}`,
         thread.status,
         thread.pending_interrupts || '',
+        time(thread.sleeps_until),
         time(thread.updated_at),
       ]),
       'no threads',
@@ -73,10 +75,14 @@ export async function showThread(session: Session, threadId: string): Promise<nu
     const [newest] = shown.runs;
     if (newest?.retry) lines.push('', ...pauseLines(session, threadId, newest.retry));
     if (shown.status === 'error' && newest?.error) lines.push('', ...blockedLines(newest.error));
-    for (const { id, node, value, kind } of shown.interrupts)
+    for (const { node, due_at } of shown.interrupts.filter(sleeps))
+      lines.push('', `${node} sleeps until ${time(due_at)}`);
+    for (const { id, node, value, kind, ...rest } of shown.interrupts.filter((one) => !sleeps(one)))
       lines.push(
         '',
         `${node} asks: ${plain(cell(value))}`,
+        ...escalationLines(rest),
+        ...dueLines(rest),
         `Answer: ${resumeLine(session, threadId, id, kind)}`,
       );
     if (shown.status === 'interrupted' && shown.interrupts.length === 0)
@@ -94,21 +100,24 @@ export async function showApprovals(
     if (options.thread !== undefined) await readThread(database, tenant, options.thread);
     return listInterrupts(database, tenant, {
       status: 'pending',
+      for_people: true,
       limit: options.limit,
       ...(options.thread === undefined ? {} : { thread_id: options.thread }),
     });
   });
   session.output.result({ interrupts }, () => {
-    const rows = interrupts.map(({ thread_id, node, id, digest, value, created_at }) => [
+    const rows = interrupts.map(({ thread_id, node, id, digest, value, created_at, due_at, escalations }) => [
       thread_id,
       node,
       id,
       digest.slice(0, SHOWN_DIGEST),
       time(created_at),
+      time(due_at),
+      escalations.at(-1)?.to ?? '',
       cell(value),
     ]);
     const list = table(
-      ['THREAD', 'NODE', 'INTERRUPT', 'DIGEST', 'ASKED', 'QUESTION'],
+      ['THREAD', 'NODE', 'INTERRUPT', 'DIGEST', 'ASKED', 'DUE', 'ESCALATED TO', 'QUESTION'],
       rows,
       'nothing waits for a person',
     );

@@ -262,7 +262,13 @@ export class PerdureClient {
         status: 'pending',
         limit: 1_000,
       });
-      result.interrupts = pending.map(({ id, node, value, kind }) => ({ id, node, value, kind }));
+      result.interrupts = pending.map(({ id, node, value, kind, due_at }) => ({
+        id,
+        node,
+        value,
+        kind,
+        due_at,
+      }));
       result.next = row.next ?? [];
     }
     if (row.error) result.error = row.error;

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { deadlinePolicy, escalation } from './deadlines.ts';
 import { graphName, graphVersion, runId, threadId } from './ids.ts';
 import { errorRecord, jsonObject, jsonValue } from './json.ts';
 import { retryPolicy } from './retry-policy.ts';
@@ -33,6 +34,8 @@ export const runConfig = z.strictObject({
   /** Nodes to stop before or after, `*` for all. */
   interrupt_before: z.union([z.literal('*'), z.array(z.string())]).optional(),
   interrupt_after: z.union([z.literal('*'), z.array(z.string())]).optional(),
+  /** What happens to the run's questions that nobody answers in time. Default: what the graph says, or nothing. */
+  deadline: deadlinePolicy.optional(),
   /** Parallel tasks of one superstep at a time. Default: all. */
   max_concurrency: z.int().min(1).optional(),
   /** How failing nodes are tried again, over what the graph and its nodes say. */
@@ -122,8 +125,11 @@ export const interruptView = z.object({
   id: z.string(),
   thread_id: threadId,
   run_id: runId,
-  /** `interrupt` asks for what `interrupt()` was called with; `operation` asks what became of an effect. */
-  kind: z.enum(['interrupt', 'operation']),
+  /**
+   * `interrupt` asks for what `interrupt()` was called with; `operation` asks what became of an effect; `timer` asks
+   * nobody: the node sleeps until `due_at`.
+   */
+  kind: z.enum(['interrupt', 'operation', 'timer']),
   node: z.string(),
   value: jsonValue,
   /** SHA-256 of the question, in hex: names what is approved, so that an answer can be bound to it. */
@@ -135,6 +141,12 @@ export const interruptView = z.object({
   /** By which door the answer came, such as `cli:host`. */
   answered_from: z.string().nullable(),
   created_at: z.string(),
+  /** When `on_due` happens unless somebody answers first; null: never. */
+  due_at: z.string().nullable(),
+  /** An answer that is given, a rejection, or to whom it is escalated: a deadline without its `after`. */
+  on_due: jsonValue.nullable(),
+  /** To whom it was escalated, the first one first. */
+  escalations: z.array(escalation),
 });
 export type InterruptView = z.infer<typeof interruptView>;
 
@@ -169,7 +181,9 @@ export const runResult = z.object({
   /** The graph's output, when it ended in `success`. */
   values: jsonValue.optional(),
   /** What is waited for, when it ended in `interrupted`. Empty for a static interrupt: see `next`. */
-  interrupts: z.array(interruptView.pick({ id: true, node: true, value: true, kind: true })).optional(),
+  interrupts: z
+    .array(interruptView.pick({ id: true, node: true, value: true, kind: true, due_at: true }))
+    .optional(),
   /** The nodes that come next, when it ended in `interrupted`. */
   next: z.array(z.string()).optional(),
   error: errorRecord.optional(),
@@ -182,7 +196,8 @@ export const runResult = z.object({
 });
 export type RunResult = z.infer<typeof runResult>;
 
-export const threadStatus = z.enum(['idle', 'busy', 'interrupted', 'error']);
+/** `interrupted` waits for a person, `sleeping` for a time alone. */
+export const threadStatus = z.enum(['idle', 'busy', 'interrupted', 'sleeping', 'error']);
 
 export const threadView = z.object({
   thread_id: threadId,
@@ -191,7 +206,10 @@ export const threadView = z.object({
   status: threadStatus,
   created_at: z.string(),
   updated_at: z.string(),
+  /** Questions that a person has to answer. */
   pending_interrupts: z.int(),
+  /** When the first of its sleeping nodes wakes. */
+  sleeps_until: z.string().nullable(),
   unfinished_runs: z.int(),
 });
 export type ThreadView = z.infer<typeof threadView>;

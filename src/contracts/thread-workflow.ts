@@ -27,6 +27,8 @@ export type CarriedOver = {
   waiting: boolean;
   /** Tasks that the next segment has to be told of. */
   failed?: FailedTasks;
+  /** When the next thing is due, in ISO 8601. */
+  next_due?: string | null;
 };
 
 export type AdvanceRequest = {
@@ -76,6 +78,8 @@ export type AdvanceResult = {
   due?: DueTasks;
   /** Tasks that the next segment has to be told of. Set by the workflow itself. */
   failed?: FailedTasks;
+  /** When the next of its deadlines and timers is due, in ISO 8601. Only where none of its runs is unfinished. */
+  next_due?: string | null;
 };
 
 /** Tasks of one superstep that are to run as activities now; there may be more, which the next segment gives. */
@@ -130,9 +134,19 @@ export type TaskOutcome = 'done' | 'interrupted' | 'cancelled' | 'handed_back' |
 /** Type of the ApplicationFailure of a task whose node failed. Its details may hold the AdvanceResult. */
 export const NODE_FAILURE = 'NodeFailed';
 
+export type DueRequest = { tenant_id: string; thread_id: string };
+
+export type DueResult = {
+  /** Whether runs wait, such as one that carries an answer that was due. */
+  more: boolean;
+  next_due: string | null;
+};
+
 export type ThreadActivities = {
   advanceThread(request: AdvanceRequest): Promise<AdvanceResult>;
   runTask(request: RunTaskRequest): Promise<RunTaskResult>;
+  /** Does what is due on the thread: see docs/time.md. */
+  fireDue(request: DueRequest): Promise<DueResult>;
 };
 
 /** What a segment's heartbeat tells. */

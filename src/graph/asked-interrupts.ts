@@ -1,6 +1,7 @@
 import { isResult } from '../checkpoint/progress.ts';
 import type { InterruptOrigin } from '../checkpoint/attempt.ts';
 import type { BoundSaver } from '../checkpoint/saver.ts';
+import type { DeadlinePolicy } from '../contracts/deadlines.ts';
 import { OPERATION_QUESTION_PREFIX } from '../contracts/operations.ts';
 import type { AskedInterrupt } from '../threads/segment.ts';
 import type { CompiledGraph } from './define-graph.ts';
@@ -52,6 +53,15 @@ export async function askedInterrupts(
     next: unfinished.map((task) => task.name),
     unasked: unfinished.some((task) => task.interrupts.length === 0),
   };
+}
+
+/** Gives a deadline to what a person is asked. What became of an operation is never guessed. */
+export function withDeadline(
+  asked: AskedInterrupt[],
+  deadline: DeadlinePolicy | undefined,
+): AskedInterrupt[] {
+  if (deadline === undefined) return asked;
+  return asked.map((one) => (one.kind === 'interrupt' ? { ...one, deadline } : one));
 }
 
 type Task = { id: string; name: string; interrupts: { id?: string; value?: unknown }[]; state?: unknown };

@@ -1,5 +1,6 @@
 import type { Pregel } from '@langchain/langgraph/pregel';
 import { z } from 'zod';
+import { deadlinePolicy, type DeadlinePolicy } from '../contracts/deadlines.ts';
 import { GraphLoadError } from '../contracts/errors.ts';
 import { graphName, graphVersion } from '../contracts/ids.ts';
 import { part } from '../operations/part.ts';
@@ -51,6 +52,11 @@ export type DefineGraphOptions = {
   tools?: ToolsSettingsInput | undefined;
   /** How the tasks of single nodes run, by the node's name. docs/execution.md has the defaults. */
   nodes?: NodePoliciesInput;
+  /**
+   * What happens to questions that nobody answers in time, unless the node (`askPerson`) or the run
+   * (`config.deadline`) says otherwise: also those of `humanInTheLoopMiddleware`. Default: they wait for ever.
+   */
+  deadline?: DeadlinePolicy | undefined;
 };
 
 const MARK = Symbol.for('perdure.graph-definition');
@@ -64,6 +70,7 @@ export type GraphDefinition = {
   readonly tools?: ToolsSettings | undefined;
   /** Undefined where an older copy of perdure made it. */
   readonly nodes?: NodePolicies;
+  readonly deadline?: DeadlinePolicy | undefined;
 };
 
 /**
@@ -87,8 +94,12 @@ export function defineGraph(options: DefineGraphOptions): GraphDefinition {
     );
   const migrations = migrationSteps(name.data, options.migrations ?? {});
   const settings = z
-    .object({ retry: retryPolicy.optional(), tools: toolsSettings.optional() })
-    .safeParse({ retry: options.retry, tools: options.tools });
+    .object({
+      retry: retryPolicy.optional(),
+      tools: toolsSettings.optional(),
+      deadline: deadlinePolicy.optional(),
+    })
+    .safeParse({ retry: options.retry, tools: options.tools, deadline: options.deadline });
   if (!settings.success) {
     const issue = settings.error.issues[0];
     throw new GraphLoadError(`defineGraph: ${issue?.path.join('.')} of '${options.name}': ${issue?.message}`);

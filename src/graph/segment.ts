@@ -13,8 +13,9 @@ import type { Database } from '../postgres/database.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
 import { postponeRun, readPause } from '../threads/postpone-run.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
+import { nextDue } from '../threads/deadlines.ts';
 import { noteStray } from '../threads/stray-workflows.ts';
-import { askedInterrupts } from './asked-interrupts.ts';
+import { askedInterrupts, withDeadline } from './asked-interrupts.ts';
 import { keepDeltaOutput } from './delta-output.ts';
 import { judgeFailure, type Retry } from './failure.ts';
 import { beginBranch, beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
@@ -69,7 +70,10 @@ export function createSegmentRunner(options: SegmentRunnerOptions): SegmentRunne
 /** Either no run waits, or one that is to be tried again later. */
 async function nothingDue(database: Database, request: AdvanceRequest): Promise<AdvanceResult> {
   const pause = await readPause(database, request.tenant_id, request.thread_id, request.version);
-  if (pause === undefined) return { outcome: 'idle', run_id: null, more: false, waiting: false };
+  if (pause === undefined) {
+    const next_due = await nextDue(database, database, request.tenant_id, request.thread_id, request.version);
+    return { outcome: 'idle', run_id: null, more: false, waiting: false, next_due };
+  }
   return { outcome: 'retry', run_id: pause.run_id, more: true, waiting: false, retry_in_ms: pause.left_ms };
 }
 
@@ -220,7 +224,8 @@ class Segment {
       if (next.length === 0) return await this.#succeeded(graph, saver);
       // Beside a task that asks, the drain stopped a subgraph: its work is not done.
       if (this.#drain.drainRequested && asked.length > 0 && unasked) return 'handed_over';
-      return { status: 'interrupted', supersede: 'others', asked, next };
+      const deadline = this.#run.config.deadline ?? graph.deadline;
+      return { status: 'interrupted', supersede: 'others', asked: withDeadline(asked, deadline), next };
     } catch (error) {
       return await this.#afterError(graph, this.#broken ?? error, saver);
     } finally {
@@ -364,12 +369,17 @@ class Segment {
       checkpoint_id: checkpointId,
       branch: this.#begunBranch(checkpointId) ? branchOf(this.#run) : undefined,
     };
-    const { more } = await finishSegment(
+    const recorded = await finishSegment(
       this.#options.database,
       this.#request.tenant_id,
       this.#request.thread_id,
       end,
     );
-    return { outcome: ended.status, run_id: this.#run.run_id, more, waiting: ended.status === 'interrupted' };
+    return {
+      outcome: ended.status,
+      run_id: this.#run.run_id,
+      ...recorded,
+      waiting: ended.status === 'interrupted',
+    };
   }
 }

@@ -35,7 +35,7 @@ export type Answered = RecordedRun & {
 
 type InterruptRow = {
   interrupt_id: string;
-  kind: 'interrupt' | 'operation';
+  kind: 'interrupt' | 'operation' | 'timer';
   status: 'pending' | 'answered' | 'superseded' | 'cancelled';
   run_id: string;
   answer: JsonValue;
@@ -159,7 +159,8 @@ async function findInterrupt(
      ORDER BY sequence`,
     [tenant, answer.thread_id, answer.interrupt_id ?? null],
   );
-  const pending = rows.filter((row) => row.status === 'pending');
+  // A sleeping node is woken by naming it, never by an answer that may be meant for another.
+  const pending = rows.filter((row) => row.status === 'pending' && row.kind !== 'timer');
   const ids = pending.map((row) => row.interrupt_id);
   if (answer.interrupt_id !== undefined) {
     const named = rows.find((row) => row.interrupt_id === answer.interrupt_id);
@@ -171,7 +172,7 @@ async function findInterrupt(
   }
   if (pending.length > 1) throw new AmbiguousInterruptError(answer.thread_id, ids);
   // None waits: of two who answer at once, the second means the question that the thread's newest run has answered.
-  const meant = pending[0] ?? rows[0];
+  const meant = pending[0] ?? rows.find((row) => row.kind !== 'timer');
   if (!meant)
     throw new UnknownInterruptError(`Thread '${answer.thread_id}' waits for no answer.`, {
       thread_id: answer.thread_id,

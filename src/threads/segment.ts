@@ -1,7 +1,9 @@
 import { StaleFenceError } from '../contracts/errors.ts';
 import type { ErrorRecord, JsonValue } from '../contracts/json.ts';
 import type { EffectsMode, RunConfig, RunKind } from '../contracts/runs.ts';
+import { durationMs, type DeadlinePolicy } from '../contracts/deadlines.ts';
 import type { Database } from '../postgres/database.ts';
+import { nextDue } from './deadlines.ts';
 import type { RetryState } from './postpone-run.ts';
 
 /** A run that an attempt has taken in hand, and the thread as it stood at that moment. */
@@ -174,7 +176,7 @@ export async function givenAnswers(
      FROM ${runs} r
      JOIN ${database.table('interrupts')} i ON i.tenant_id = r.tenant_id AND i.thread_id = r.thread_id
      JOIN ${runs} a ON a.tenant_id = i.tenant_id AND a.run_id = i.answer_run_id AND a.sequence <= r.sequence
-     WHERE r.tenant_id = $1 AND r.run_id = $2 AND i.kind = 'interrupt'
+     WHERE r.tenant_id = $1 AND r.run_id = $2 AND i.kind <> 'operation'
        AND (i.answer_run_id = r.run_id OR i.checkpoint_id = $3)
      ORDER BY i.sequence`,
     [tenant, run.run_id, run.head_checkpoint_id],
@@ -193,6 +195,8 @@ export type AskedInterrupt = {
   origin_task_id: string;
   operation_id: string | null;
   value: JsonValue;
+  /** The deadline of the run or the graph; one that the node asked for counts instead. */
+  deadline?: DeadlinePolicy | undefined;
 };
 
 export type SegmentEnd = {
@@ -213,7 +217,7 @@ export type SegmentEnd = {
 /**
  * Records how the run ended, what it asks, and what the thread is now, in one statement and only for the attempt
  * that holds the fence. A run that is to be rolled back is that however it ended. Repeating it after a lost reply is harmless.
- * @returns whether further runs wait.
+ * @returns whether further runs wait, and when the next thing is due where none does.
  * @throws StaleFenceError when a newer attempt holds the thread.
  */
 export async function finishSegment(
@@ -221,7 +225,20 @@ export async function finishSegment(
   tenant: string,
   threadId: string,
   end: SegmentEnd,
-): Promise<{ more: boolean }> {
+): Promise<{ more: boolean; next_due: string | null }> {
+  const more = await recordEnd(database, tenant, threadId, end);
+  // After a success nothing of the thread is pending.
+  const mayBeDue = !more && end.status !== 'success';
+  return { more, next_due: mayBeDue ? await nextDue(database, database, tenant, threadId) : null };
+}
+
+/** @returns whether further runs wait. */
+async function recordEnd(
+  database: Database,
+  tenant: string,
+  threadId: string,
+  end: SegmentEnd,
+): Promise<boolean> {
   const { rows } = await database.query<{ unfinished: number }>(
     `WITH held AS (
        SELECT thread_id FROM ${database.table('threads')}
@@ -236,18 +253,24 @@ export async function finishSegment(
          $7 IS DISTINCT FROM r.base_checkpoint_id AS moved
      ), asked AS (
        SELECT * FROM json_to_recordset($9::json) AS a(interrupt_id text, kind text, node text, checkpoint_id text,
-         origin_ns text, origin_checkpoint_id text, origin_task_id text, operation_id text, value json)
+         origin_ns text, origin_checkpoint_id text, origin_task_id text, operation_id text, value json,
+         after_ms double precision, on_due json)
      ), overtaken AS (
        UPDATE ${database.table('interrupts')} AS i SET status = 'superseded'
        FROM r WHERE i.tenant_id = $1 AND i.thread_id = $2 AND i.status = 'pending' AND $10 AND NOT r.undone
          AND i.interrupt_id NOT IN (SELECT interrupt_id FROM asked)
      ), put AS (
        INSERT INTO ${database.table('interrupts')} AS i (tenant_id, thread_id, run_id, interrupt_id, kind, node,
-         checkpoint_id, origin_ns, origin_checkpoint_id, origin_task_id, operation_id, value)
-       SELECT $1, $2, r.run_id, a.interrupt_id, a.kind, a.node, a.checkpoint_id, a.origin_ns, a.origin_checkpoint_id,
-         a.origin_task_id, a.operation_id, a.value FROM asked a, r WHERE NOT r.undone
+         checkpoint_id, origin_ns, origin_checkpoint_id, origin_task_id, operation_id, value, due_at, on_due)
+       SELECT $1, $2, r.run_id, a.interrupt_id, coalesce(d.kind, a.kind), a.node, a.checkpoint_id, a.origin_ns, a.origin_checkpoint_id,
+         a.origin_task_id, a.operation_id, a.value,
+         coalesce(d.due_at, now() + a.after_ms * interval '1 millisecond'), coalesce(d.on_due, a.on_due)
+       FROM r CROSS JOIN asked a LEFT JOIN ${database.table('deadlines')} d
+         ON d.tenant_id = $1 AND d.thread_id = $2 AND d.interrupt_id = a.interrupt_id
+       WHERE NOT r.undone
        ON CONFLICT (tenant_id, thread_id, interrupt_id) DO UPDATE
-         SET status = 'pending', run_id = EXCLUDED.run_id, value = EXCLUDED.value, checkpoint_id = EXCLUDED.checkpoint_id
+         SET status = 'pending', run_id = EXCLUDED.run_id, value = EXCLUDED.value, checkpoint_id = EXCLUDED.checkpoint_id,
+           due_at = EXCLUDED.due_at, on_due = EXCLUDED.on_due, escalation_level = 0, escalations = '[]'
          WHERE i.status = 'superseded'
      ), t AS (
        UPDATE ${database.table('threads')} AS t
@@ -271,14 +294,20 @@ export async function finishSegment(
       end.error ? JSON.stringify(end.error) : null,
       end.checkpoint_id,
       end.next ? JSON.stringify(end.next) : null,
-      JSON.stringify(end.asked ?? []),
+      JSON.stringify((end.asked ?? []).map(askedRow)),
       end.supersede === 'others',
       end.branch?.id ?? null,
       end.branch?.effects ?? null,
     ],
   );
-  if (rows[0]) return { more: rows[0].unfinished > 0 };
-  return { more: await moreAfter(database, tenant, threadId, end) };
+  if (rows[0]) return rows[0].unfinished > 0;
+  return moreAfter(database, tenant, threadId, end);
+}
+
+function askedRow({ deadline, ...asked }: AskedInterrupt) {
+  if (deadline === undefined) return asked;
+  const { after, ...onDue } = deadline;
+  return { ...asked, after_ms: durationMs(after), on_due: onDue };
 }
 
 /** Tells a repeat of what was recorded already from an attempt that was overtaken. */

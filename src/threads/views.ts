@@ -15,7 +15,7 @@ const RUN_COLUMNS = `r.run_id, r.thread_id, t.graph, coalesce(r.version, t.versi
   ${iso('r.created_at')} AS created_at, ${iso('r.started_at')} AS started_at, ${iso('r.finished_at')} AS finished_at`;
 
 const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, value, ${QUESTION_DIGEST} AS digest, status, answer, answered_by, answered_from,
-  ${iso('answered_at')} AS answered_at, ${iso('created_at')} AS created_at`;
+  ${iso('answered_at')} AS answered_at, ${iso('created_at')} AS created_at, ${iso('due_at')} AS due_at, on_due, escalations`;
 
 /** A run with what is needed to show its end. */
 export type RunRow = RunView & {
@@ -58,20 +58,28 @@ export async function listRuns(
   return rows;
 }
 
-const THREAD_SELECT = (
-  database: Database,
-) => `SELECT thread_id, graph, version, status, ${iso('created_at')} AS created_at,
-  ${iso('updated_at')} AS updated_at, unfinished_runs,
-  (SELECT count(*)::int FROM ${database.table('interrupts')} i
-   WHERE i.tenant_id = t.tenant_id AND i.thread_id = t.thread_id AND i.status = 'pending') AS pending_interrupts
-  FROM ${database.table('threads')} t WHERE tenant_id = $1 AND deleted_at IS NULL`;
+/** A thread's columns; `status` tells a thread that only sleeps from one that waits for a person. */
+const THREADS = (database: Database) => `(
+  SELECT t.tenant_id, t.thread_id, t.graph, t.version, t.updated_at AS changed_at, ${iso('t.created_at')} AS created_at,
+    ${iso('t.updated_at')} AS updated_at, t.unfinished_runs, p.pending_interrupts, ${iso('p.sleeps_until')} AS sleeps_until,
+    CASE WHEN t.status = 'interrupted' AND p.sleeps_until IS NOT NULL AND p.pending_interrupts = 0
+         THEN 'sleeping' ELSE t.status END AS status
+  FROM ${database.table('threads')} t
+  CROSS JOIN LATERAL (
+    SELECT (count(*) FILTER (WHERE kind <> 'timer'))::int AS pending_interrupts,
+      min(due_at) FILTER (WHERE kind = 'timer') AS sleeps_until
+    FROM ${database.table('interrupts')} i
+    WHERE i.tenant_id = t.tenant_id AND i.thread_id = t.thread_id AND i.status = 'pending') p
+  WHERE t.tenant_id = $1 AND t.deleted_at IS NULL)`;
+
+const THREAD_COLUMNS = `thread_id, graph, version, status, created_at, updated_at, unfinished_runs, pending_interrupts, sleeps_until`;
 
 /** @throws UnknownThreadError also for a deleted one */
 export async function readThread(database: Database, tenant: string, threadId: string): Promise<ThreadView> {
-  const { rows } = await database.query<ThreadView>(`${THREAD_SELECT(database)} AND thread_id = $2`, [
-    tenant,
-    threadId,
-  ]);
+  const { rows } = await database.query<ThreadView>(
+    `SELECT ${THREAD_COLUMNS} FROM ${THREADS(database)} t WHERE thread_id = $2`,
+    [tenant, threadId],
+  );
   const row = rows[0];
   if (!row) throw new UnknownThreadError(threadId);
   return row;
@@ -86,8 +94,9 @@ export async function listThreads(
   filter: ThreadFilter,
 ): Promise<ThreadView[]> {
   const { rows } = await database.query<ThreadView>(
-    `${THREAD_SELECT(database)} AND ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR graph = $3)
-     ORDER BY updated_at DESC, thread_id LIMIT $4`,
+    `SELECT ${THREAD_COLUMNS} FROM ${THREADS(database)} t
+     WHERE ($2::text IS NULL OR status = $2) AND ($3::text IS NULL OR graph = $3)
+     ORDER BY changed_at DESC, thread_id LIMIT $4`,
     [tenant, filter.status ?? null, filter.graph ?? null, filter.limit],
   );
   return rows;
@@ -97,6 +106,8 @@ export type InterruptFilter = {
   thread_id?: string;
   run_id?: string;
   status?: InterruptView['status'];
+  /** Leaves out what no person has to answer. */
+  for_people?: boolean;
   limit: number;
 };
 
@@ -109,8 +120,15 @@ export async function listInterrupts(
   const { rows } = await database.query<InterruptView>(
     `SELECT ${INTERRUPT_COLUMNS} FROM ${database.table('interrupts')}
      WHERE tenant_id = $1 AND ($2::text IS NULL OR thread_id = $2) AND ($3::uuid IS NULL OR run_id = $3)
-       AND ($4::text IS NULL OR status = $4) ORDER BY sequence LIMIT $5`,
-    [tenant, filter.thread_id ?? null, filter.run_id ?? null, filter.status ?? null, filter.limit],
+       AND ($4::text IS NULL OR status = $4) AND (kind <> 'timer' OR NOT $5) ORDER BY sequence LIMIT $6`,
+    [
+      tenant,
+      filter.thread_id ?? null,
+      filter.run_id ?? null,
+      filter.status ?? null,
+      filter.for_people ?? false,
+      filter.limit,
+    ],
   );
   return rows;
 }

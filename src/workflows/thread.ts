@@ -11,6 +11,7 @@ import {
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow';
+import { untilDue } from './due.ts';
 import {
   CANCEL_SIGNAL,
   WAKE_SIGNAL,
@@ -62,9 +63,15 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
   let more = args.carried?.more ?? false;
   let waiting = args.carried?.waiting ?? false;
   let failed = args.carried?.failed;
+  let nextDue = args.carried?.next_due ?? null;
   for (;;) {
     if (!more && announced.size === 0) {
-      if (waiting) await condition(() => announced.size > 0);
+      if (nextDue !== null) {
+        const fired = await untilDue(args, nextDue, () => announced.size > 0);
+        more = fired?.more ?? false;
+        nextDue = fired ? fired.next_due : nextDue;
+        if (fired && !more) continue;
+      } else if (waiting) await condition(() => announced.size > 0);
       else if (!(await condition(() => announced.size > 0, GRACE))) {
         await condition(allHandlersFinished);
         if (announced.size === 0) return;
@@ -83,6 +90,7 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
     if (!result.more && !unfinished) for (const id of known) announced.delete(id);
     more = result.more || unfinished;
     waiting = result.waiting;
+    nextDue = result.next_due ?? null;
     // Any signal since the segment began ends the pause: it may be a cancel. The segment says how much is left of it.
     if (result.outcome === 'retry')
       await condition(() => signals > before, Math.max(result.retry_in_ms ?? 0, 1));
@@ -90,7 +98,13 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
       await condition(allHandlersFinished);
       await continueAsNew<typeof thread>({
         ...args,
-        carried: { announced: [...announced], more, waiting, ...(failed ? { failed } : {}) },
+        carried: {
+          announced: [...announced],
+          more,
+          waiting,
+          ...(failed ? { failed } : {}),
+          ...(nextDue === null ? {} : { next_due: nextDue }),
+        },
       });
     }
   }

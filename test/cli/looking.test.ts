@@ -60,7 +60,9 @@ describe('threads', { timeout: LIMIT }, () => {
 
   test('are shown to people in a table without colours where no terminal is', async () => {
     const { stdout } = await project.perdure(['threads'], { env: { CI: 'true' } });
-    expect(stdout).toMatch(/^THREAD +GRAPH +STATUS +QUESTIONS +CHANGED\nnumbers +double@\w{8} +idle/);
+    expect(stdout).toMatch(
+      /^THREAD +GRAPH +STATUS +QUESTIONS +SLEEPS UNTIL +CHANGED\nnumbers +double@\w{8} +idle/,
+    );
     expect(stdout).not.toContain('\u001b');
   });
 

@@ -43,7 +43,7 @@ export type Attempts = {
   /** Attempts in this process until the thread's runs have ended; gives the last one. */
   advance(graph: GraphName, threadId: string): Promise<RunResult>;
   /** Answers the oldest question of an interrupted run, truthfully where it is about an operation. */
-  answer(threadId: string, run: RunResult, answers: Answers): Promise<'interrupt' | 'operation'>;
+  answer(threadId: string, run: RunResult, answers: Answers): Promise<'interrupt' | 'operation' | 'timer'>;
   left(graph: GraphName, threadId: string): Promise<Left>;
   close(): Promise<void>;
 };
