@@ -74,9 +74,9 @@ export function judgeTask(parts: {
   return { error: { ...error, hint: hint(found, attempts, parts.threadId) }, delayMs: undefined };
 }
 
-/** A node's own policy comes over the graph's, and the run's over both. */
+/** A node's own policy comes over the graph's, and the run's over both. What is inside a node goes by that node's. */
 function policyOf(definition: LoadedGraph, node: string | undefined, config: RunConfig): FullRetryPolicy {
-  const own = node === undefined ? undefined : definition.nodes?.[node]?.retry;
+  const own = definition.nodes?.[node?.split('|')[0] ?? '']?.retry;
   return mergeRetry(definition.retry, own, config.retry);
 }
 

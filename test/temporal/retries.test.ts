@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Annotation, entrypoint, interrupt, START, StateGraph, task } from '@langchain/langgraph';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { defineGraph } from '../../src/graph/define-graph.ts';
 import { threadWorkflowId } from '../../src/contracts/ids.ts';
 import type { RunResult } from '../../src/contracts/runs.ts';
 import { eventually } from '../support/eventually.ts';
@@ -67,7 +68,14 @@ const own = new StateGraph(State)
   })
   .addEdge(START, 'own')
   .compile();
-const GRAPHS = { parallel, outer, asking, functional, own };
+const patient = defineGraph({
+  name: 'patient',
+  version: '1',
+  graph: new StateGraph(State).addNode('outer', inner).addEdge(START, 'outer').compile(),
+  retry: { maximumAttempts: 1 },
+  nodes: { outer: { retry: { maximumAttempts: 2, initialInterval: '10ms' } } },
+});
+const GRAPHS = { parallel, outer, asking, functional, own, patient };
 
 let at: Installation;
 beforeAll(async () => {
@@ -195,6 +203,14 @@ test('nodes of a subgraph are counted one by one, and named with the way to them
     error: { node: 'outer|two', attempts: 3, message: 'the last' },
   });
   expect([times(result.key, 'one'), times(result.key, 'two')]).toEqual([3, 3]);
+});
+
+test("a node's policy comes over its graph's, and holds for what is inside the node", async () => {
+  const key = crypto.randomUUID();
+  failures.set(`${key} one`, [new Error('x')]);
+  failures.set(`${key} two`, [new Error('y'), new Error('z')]);
+  const result = await at.client.run({ graph: 'patient', input: { key, log: [] } });
+  expect(result).toMatchObject({ status: 'error', error: { node: 'outer|two', attempts: 2, message: 'z' } });
 });
 
 test('an answer is not lost by the failure that follows it', async () => {
