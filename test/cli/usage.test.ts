@@ -66,7 +66,7 @@ describe('a wrong command line', () => {
     [['thread', 'a', 'b'], 'too many arguments'],
     [['thread', ''], 'THREAD'],
     [['run', 'double'], '--input'],
-    [['run', 'double', '--input', '{}', '--strategy', 'interrupt'], 'Allowed choices are'],
+    [['run', 'double', '--input', '{}', '--strategy', 'replace'], 'Allowed choices are'],
     [['run', 'double', '--input', '{}', '--thread', 'x'.repeat(300)], '--thread'],
     [['run', 'double', '--input', '{}', '--version', 'a b'], '--version'],
     [['run', 'double', '--input', '{}', '--config', '{"recursion_limit":0}'], '--config: recursion_limit'],

@@ -37,7 +37,7 @@ const QUICK = { maximumAttempts: 1 };
 let quiet = false;
 
 /** Temporal's own log is for failures of tests only. */
-function quietTemporal(): void {
+export function quietTemporal(): void {
   if (quiet) return;
   quiet = true;
   Runtime.install({
