@@ -19,7 +19,7 @@ const BENCHMARKS: Record<string, { about: string; load: () => Promise<{ run: Ben
     load: () => import('./chat.ts'),
   },
   parked: {
-    about: 'memory of a worker while 1,000 threads wait for a person',
+    about: 'memory of a worker while 10,000 threads wait for a person',
     load: () => import('./parked.ts'),
   },
   resume: {

@@ -6,8 +6,8 @@ import type { BenchServers } from './bench-servers.ts';
 import { startBenchWorker, type BenchWorker } from './bench-worker.ts';
 import { median, row, type BenchReport } from './report.ts';
 
-const THREADS = 1_000;
-const AT_ONCE = 50;
+const THREADS = 10_000;
+const AT_ONCE = 100;
 const WAKES = 50;
 
 /**
