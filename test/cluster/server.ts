@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, openSync, closeSync, readFileSync, writeFileSy
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Connection } from '@temporalio/client';
-import getPort from 'get-port';
+import getPort, { portNumbers } from 'get-port';
 import type { ClusterBinaries } from './build.ts';
 
 const READY_LIMIT_MS = 90_000;
@@ -84,7 +84,10 @@ type Ports = Record<'frontend' | 'http' | 'history' | 'matching' | 'worker', num
 
 async function freePorts(): Promise<Ports> {
   const all: number[] = [];
-  for (let index = 0; index < 9; index += 1) all.push(await getPort({ host: '127.0.0.1', exclude: all }));
+  // The server keeps its ports as 16-bit numbers with a sign.
+  const first = 15_000 + (process.pid % 1_000) * 10;
+  while (all.length < 9)
+    all.push(await getPort({ host: '127.0.0.1', port: portNumbers(first, 32_000), exclude: all }));
   const [frontend = 0, http = 0, history = 0, matching = 0, worker = 0, ...membership] = all;
   return { frontend, http, history, matching, worker, membership };
 }
