@@ -185,10 +185,12 @@ CREATE TABLE runs (
   version text,
   retry_at timestamp with time zone,
   retry json,
+  fork_ns text,
+  fork_ns_checkpoint_id text,
   PRIMARY KEY (tenant_id, run_id),
   FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
   CHECK (effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),
-  CHECK (kind = ANY (ARRAY['input'::text, 'resume'::text, 'continue'::text, 'fork'::text])),
+  CHECK (kind = ANY (ARRAY['input'::text, 'resume'::text, 'continue'::text, 'fork'::text, 'copy'::text])),
   CHECK (status = ANY (ARRAY['pending'::text, 'running'::text, 'success'::text, 'interrupted'::text, 'error'::text, 'cancelled'::text, 'rolled_back'::text])),
   CHECK (stop_as = ANY (ARRAY['interrupted'::text, 'rolled_back'::text]))
 ) WITH (fillfactor=70);
@@ -281,6 +283,8 @@ CREATE TABLE threads (
   rewound boolean DEFAULT false NOT NULL,
   rewound_to text,
   stray_workflow boolean DEFAULT false NOT NULL,
+  copied_from text,
+  copied_at text,
   PRIMARY KEY (tenant_id, thread_id),
   UNIQUE (checkpoint_thread_id),
   CHECK (branch_effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),

@@ -229,7 +229,7 @@ function content(asText: boolean, row: string): string {
  * `roots` and what is only below them. The lookups have a LIMIT so that each goes by the key; the length, which is
  * always the same, is there for the planner, who would expect millions of rows and turn to its compiler.
  */
-function needText(tables: Tables, values: readonly string[], roots: string): string {
+export function needText(tables: Tables, values: readonly string[], roots: string): string {
   const wanted = `length(r.hash) = ${HASH_BYTES} AND r.hash <> ALL (${roots}::bytea[])`;
   const first = values.map(
     (cte) => `SELECT v.thread_id, r.hash FROM ${cte} v CROSS JOIN LATERAL ${refsSql('v')} r

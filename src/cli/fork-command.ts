@@ -13,6 +13,7 @@ export type ForkCommandOptions = {
   set?: string;
   asNode?: string;
   effects?: string;
+  config?: string;
   detach?: boolean;
   worker: boolean;
 };
@@ -56,6 +57,7 @@ const OPTION_OF: Record<string, string> = {
   values: '--set',
   as_node: '--as-node',
   effects: '--effects',
+  config: '--config',
 };
 
 /** @throws UsageError when the command line does not make a request. */
@@ -65,13 +67,16 @@ async function readRequest(session: Session, options: ForkCommandOptions) {
     ...(options.set === undefined ? {} : { values: await readJsonOption('--set', options.set, session.cwd) }),
     ...(options.asNode === undefined ? {} : { as_node: options.asNode }),
     ...(options.effects === undefined ? {} : { effects: options.effects }),
+    ...(options.config === undefined
+      ? {}
+      : { config: await readJsonOption('--config', options.config, session.cwd) }),
   });
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
     const option = OPTION_OF[String(issue?.path[0])] ?? '--at';
     throw new UsageError(`${option}: ${issue?.message ?? 'is invalid'}`, { option });
   }
-  const { checkpoint_id: checkpointId, values, as_node: asNode, effects } = parsed.data;
+  const { checkpoint_id: checkpointId, values, as_node: asNode, effects, config } = parsed.data;
   if (asNode !== undefined && values === undefined)
     throw new UsageError('--as-node names who changed the state: give the change with --set JSON.', {
       option: '--as-node',
@@ -81,5 +86,6 @@ async function readRequest(session: Session, options: ForkCommandOptions) {
     ...(values === undefined ? {} : { values }),
     ...(asNode === undefined ? {} : { asNode }),
     ...(effects === undefined ? {} : { effects }),
+    ...(config === undefined ? {} : { config }),
   };
 }

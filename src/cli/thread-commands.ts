@@ -56,6 +56,12 @@ export async function showThread(session: Session, threadId: string): Promise<nu
     const lines = [
       `thread ${bold(plain(shown.thread_id))}: ${shown.status}, ${shown.graph}@${shown.version}, since ${time(shown.created_at)}`,
     ];
+    if (shown.copied_from !== null)
+      lines.push(
+        `copied from ${plain(shown.copied_from)} at ${shown.copied_at}${shown.lineage_root === shown.copied_from ? '' : `, of the lineage of ${plain(shown.lineage_root)}`}`,
+      );
+    if (shown.forked_at !== null) lines.push(`forked at ${shown.forked_at}`);
+    if (shown.effects !== null) lines.push(`effects: ${shown.effects}`);
     if (shown.next.length > 0) lines.push(`next: ${shown.next.join(', ')}`);
     lines.push(
       '',

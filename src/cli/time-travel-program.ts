@@ -1,7 +1,11 @@
 import { Option, type Command } from 'commander';
 import { EFFECTS_MODES } from '../contracts/runs.ts';
+import type { CopyCommandOptions } from './copy-command.ts';
 import type { ForkCommandOptions } from './fork-command.ts';
 import { addCommon, examples, limit, noWorker, type Start } from './program-parts.ts';
+
+const EFFECTS =
+  'Effects: recorded takes results that are on record, and asks before a new effect; live runs new effects;\ndry lets nothing happen and takes what tools give as their simulation.';
 
 /** The commands that look back, and go on from there. */
 export function addTimeTravelCommands(program: Command, start: Start): void {
@@ -36,6 +40,32 @@ export function addTimeTravelCommands(program: Command, start: Start): void {
         (await import('./history-command.ts')).showDiff(session, thread, a, b),
       ),
     );
+  addCommon(program.command('copy'))
+    .summary('copy a thread')
+    .description(
+      'Makes a new thread that stands where another one stands, or stood at a checkpoint. Its pending questions wait in both and are answered in each by themselves. Nothing runs yet, and the original stays as it is.',
+    )
+    .argument('<thread>')
+    .option(
+      '--at <checkpoint>',
+      'where the copy stands, as history shows it (default: where the thread stands)',
+    )
+    .option('--as <thread>', "the copy's id (default: a random one)")
+    .addOption(
+      new Option('--effects <mode>', 'what may happen outside (default: recorded)').choices(EFFECTS_MODES),
+    )
+    .addHelpText(
+      'after',
+      `${examples(
+        'perdure copy mira --as mira-2',
+        'perdure copy mira --at 1f0c8a52-3c1e-6d30-8001-7a1b2c3d4e5f --effects dry',
+      )}\n\n${EFFECTS}\nGo on: perdure resume COPY, as with any thread that waits.`,
+    )
+    .action(async (thread: string, options: CopyCommandOptions, command: Command) =>
+      start(command, async (session) =>
+        (await import('./copy-command.ts')).copyOfThread(session, thread, options),
+      ),
+    );
   addCommon(program.command('fork'))
     .summary('go on from an older checkpoint')
     .description(
@@ -51,6 +81,10 @@ export function addTimeTravelCommands(program: Command, start: Start): void {
     .addOption(
       new Option('--effects <mode>', 'what may happen outside (default: recorded)').choices(EFFECTS_MODES),
     )
+    .option(
+      '--config <config>',
+      'a file or JSON text with settings as of run (default: those of the run that made the checkpoint)',
+    )
     .option('--detach', 'return as soon as the fork is recorded')
     .addOption(noWorker())
     .addHelpText(
@@ -59,7 +93,7 @@ export function addTimeTravelCommands(program: Command, start: Start): void {
         'perdure fork mira --at 1f0c8a52-3c1e-6d30-8001-7a1b2c3d4e5f',
         `perdure fork mira --at CHECKPOINT --set '{"amount":200}'`,
         `perdure fork mira --at CHECKPOINT --set '{"draft":"Dear Mira"}' --as-node write --effects dry`,
-      )}\n\nEffects: recorded takes results that are on record, and asks before a new effect; live runs new effects;\ndry lets nothing happen and takes what tools give as their simulation.\nExit status: as of run.`,
+      )}\n\n${EFFECTS}\nExit status: as of run.`,
     )
     .action(async (thread: string, options: ForkCommandOptions, command: Command) =>
       start(command, async (session) =>

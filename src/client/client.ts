@@ -12,7 +12,6 @@ import {
 } from '../contracts/operations.ts';
 import {
   UNFINISHED,
-  type EffectsMode,
   type InterruptView,
   type RunRequest,
   type RunResult,
@@ -45,6 +44,8 @@ import {
   type ThreadFilter,
 } from '../threads/views.ts';
 import { markSignalled } from '../threads/wake-list.ts';
+import { toCopyRequest, toForkRequest, type CopyOptions, type ForkOptions } from './branch-options.ts';
+import { copyThread, type CopiedThread } from './copy-thread.ts';
 import { diffCheckpoints, type CheckpointDiff } from './diff.ts';
 import { readHistory, type HistoryEntry } from './history.ts';
 import { migrateThreads, type MigrateOptions } from './migrate.ts';
@@ -97,19 +98,6 @@ export async function connect(options: ConnectOptions): Promise<PerdureClient> {
     },
   });
 }
-
-export type ForkOptions = {
-  /** One of the thread's root checkpoints, as `history` lists them. */
-  checkpointId: string;
-  /** What the state is changed by, as a node would return it. Default: nothing. */
-  values?: JsonValue;
-  /** The node that the change is attributed to. Default: the one that ran last. */
-  asNode?: string;
-  /** What may happen outside in the branch. Default `recorded`. */
-  effects?: EffectsMode;
-  /** Default `user:unknown`. */
-  actor?: string;
-};
 
 /** A run that was recorded, and the runs that it stopped. */
 export type StartedRun = RecordedRun & { stopped?: StoppedRuns };
@@ -219,16 +207,20 @@ export class PerdureClient {
    * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | UnknownCheckpointError
    */
   async fork(threadId: string, options: ForkOptions): Promise<RecordedRun> {
-    const { checkpointId, values, asNode, effects, actor } = options;
-    const { wakes, ...run } = await requestFork(this.database, this.tenant, threadId, {
-      checkpoint_id: checkpointId,
-      ...(values === undefined ? {} : { values }),
-      ...(asNode === undefined ? {} : { as_node: asNode }),
-      ...(effects === undefined ? {} : { effects }),
-      ...(actor === undefined ? {} : { actor }),
-    });
+    const request = toForkRequest(options);
+    const { wakes, ...run } = await requestFork(this.database, this.tenant, threadId, request);
     if (wakes) await this.#wake(run);
     return run;
+  }
+
+  /**
+   * Copies a thread: the same graph version and lineage, the checkpoints that lead to where the copy stands, and, where
+   * that is where the original stands, its pending questions. Nothing runs, and the original stays as it is. What was
+   * done outside is on record for both, so that neither does it again.
+   * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | ThreadBusyError | ThreadExistsError | UnknownCheckpointError | VersionMismatchError
+   */
+  copyThread(threadId: string, options: CopyOptions = {}): Promise<CopiedThread> {
+    return copyThread(this.database, this.tenant, threadId, toCopyRequest(options));
   }
 
   /** Waits until the run has ended and shows how. */

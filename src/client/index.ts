@@ -1,12 +1,8 @@
-export {
-  connect,
-  PerdureClient,
-  type AnswerOptions,
-  type ConnectOptions,
-  type ForkOptions,
-} from './client.ts';
+export { connect, PerdureClient, type AnswerOptions, type ConnectOptions } from './client.ts';
 export { responseTo, type Decision } from '../contracts/approvals.ts';
 export type { TemporalServer } from '../config/config.ts';
+export type { CopyOptions, ForkOptions } from './branch-options.ts';
+export type { CopiedThread } from './copy-thread.ts';
 export type { CheckpointDiff, ValueChange } from './diff.ts';
 export type { MigrateOptions } from './migrate.ts';
 export type { ThreadMigration, MigrationOutcome } from '../contracts/migrate-workflow.ts';

@@ -108,6 +108,15 @@ export class ThreadDeletedError extends PerdureError {
   }
 }
 
+/** A new thread was to be made under the id of one that is, or was, there. */
+export class ThreadExistsError extends PerdureError {
+  constructor(threadId: string) {
+    super('THREAD_EXISTS', `A thread '${threadId}' exists, or existed. Choose another id.`, {
+      thread_id: threadId,
+    });
+  }
+}
+
 /** The thread has an unfinished run and the new one came with the strategy `reject`. */
 export class ThreadBusyError extends PerdureError {
   constructor(threadId: string, runId: string) {

@@ -75,6 +75,11 @@ export function nodeTaskQueue(schema: string, graph: string, version: string, qu
   return `${graphTaskQueue(schema, graph, version)}/${queue}`;
 }
 
+/** The name of the branch that a run begins. */
+export function branchId(run: string): string {
+  return run.replaceAll('-', '').slice(0, 12);
+}
+
 /** The key under which LangGraph's checkpoint tables, which have no tenant, hold a thread. */
 export function checkpointThreadId(tenant: string, thread: string): string {
   return tenant === DEFAULT_TENANT && !thread.startsWith('tenant:')

@@ -87,13 +87,28 @@ export const forkRequest = z.strictObject({
     .optional(),
   /** Default `recorded`. */
   effects: effectsMode.optional(),
+  /** The run's settings. Default: those of the run that made the checkpoint. */
+  config: runConfig.optional(),
   /** Who asks, such as `user:mira`. Default `user:unknown`. */
   actor: z.string().min(1).max(200).optional(),
 });
 export type ForkRequest = z.input<typeof forkRequest>;
 
-/** `input` starts from new input, `resume` from answers, `continue` from where the thread stands, `fork` from an older checkpoint. */
-export const runKind = z.enum(['input', 'resume', 'continue', 'fork']);
+/** A request to copy a thread. */
+export const copyRequest = z.strictObject({
+  /** The root checkpoint that the copy stands at. Default: where the thread stands. */
+  checkpoint_id: z.string().min(1).max(200).optional(),
+  /** The copy's id. Default: a random one. */
+  as: threadId.optional(),
+  /** What may happen outside in the copy, from then on. Default `recorded`. */
+  effects: effectsMode.optional(),
+  /** Who asks, such as `user:mira`. Default `user:unknown`. */
+  actor: z.string().min(1).max(200).optional(),
+});
+export type CopyRequest = z.input<typeof copyRequest>;
+
+/** `input` starts from new input, `resume` from answers, `continue` from where the thread stands, `fork` from an older checkpoint; `copy` made the thread. */
+export const runKind = z.enum(['input', 'resume', 'continue', 'fork', 'copy']);
 export type RunKind = z.infer<typeof runKind>;
 
 /** A failed attempt of a node, after which the run waits for the next one. */
@@ -211,5 +226,14 @@ export const threadView = z.object({
   /** When the first of its sleeping nodes wakes. */
   sleeps_until: z.string().nullable(),
   unfinished_runs: z.int(),
+  /** The thread that its line of copies began with, whose id is in the ids of operations; itself where it is no copy. */
+  lineage_root: threadId,
+  /** The thread that it is a copy of, and the root checkpoint that it was copied at. */
+  copied_from: threadId.nullable(),
+  copied_at: z.string().nullable(),
+  /** Of a thread that was forked: the checkpoint that its branch began at. */
+  forked_at: z.string().nullable(),
+  /** What may happen outside, where the thread is a copy or was forked. */
+  effects: effectsMode.nullable(),
 });
 export type ThreadView = z.infer<typeof threadView>;

@@ -1,5 +1,6 @@
 import type { Branch } from '../operations/run-context.ts';
 import type { BoundSaver, PerdureSaver } from '../checkpoint/saver.ts';
+import { branchId } from '../contracts/ids.ts';
 import type { ClaimedRun } from '../threads/segment.ts';
 import type { CompiledGraph } from './define-graph.ts';
 import { nextNodesOf } from './next-nodes.ts';
@@ -32,10 +33,6 @@ export function branchOf(
   return run.branch_id === null
     ? undefined
     : { id: run.branch_id, effects: run.branch_effects ?? 'recorded' };
-}
-
-function branchId(runId: string): string {
-  return runId.replaceAll('-', '').slice(0, 12);
 }
 
 /**

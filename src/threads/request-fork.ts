@@ -4,7 +4,7 @@ import { checkpointThreadId, graphRef } from '../contracts/ids.ts';
 import { forkRequest, type ForkRequest } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
 import { lockThread, type LockedThread } from './locked-thread.ts';
-import { insertRun, type RecordedRun, type Waking } from './request-run.ts';
+import { insertRun, refuseReservedConfigurable, type RecordedRun, type Waking } from './request-run.ts';
 
 /**
  * Records a run that begins a new branch of the thread at one of its root checkpoints, queued behind the thread's
@@ -22,14 +22,15 @@ export async function requestFork(
     const issue = parsed.error.issues[0];
     throw new InvalidInputError(`${issue?.path.join('.') || 'request'}: ${issue?.message ?? 'is invalid'}`);
   }
-  const { checkpoint_id: checkpointId, values, as_node: asNode, effects, actor } = parsed.data;
+  const { checkpoint_id: checkpointId, values, as_node: asNode, effects, config: given, actor } = parsed.data;
+  refuseReservedConfigurable(given?.configurable);
   if (asNode !== undefined && values === undefined)
     throw new InvalidInputError(`as_node: names who changed the state, so values have to be given with it.`, {
       as_node: asNode,
     });
   return database.transaction(async (client) => {
     const thread = await lockThread(client, database, tenant, threadId);
-    const config = await configAt(client, database, tenant, { threadId, checkpointId, thread });
+    const config = given ?? (await configAt(client, database, tenant, { threadId, checkpointId, thread }));
     const run = await insertRun(client, database, {
       tenant,
       thread: threadId,
@@ -68,9 +69,9 @@ async function configAt(
 ): Promise<unknown> {
   const { rows } = await client.query<{ ns: string; graph_version: string | null; config: unknown }>(
     `SELECT c.checkpoint_ns AS ns, c.metadata ->> 'graph_version' AS graph_version, r.config FROM ${database.table('checkpoints')} c
-     LEFT JOIN ${database.table('runs')} r ON r.tenant_id = $1 AND r.thread_id = $4 AND r.run_id::text = c.metadata ->> 'run_id'
+     LEFT JOIN ${database.table('runs')} r ON r.tenant_id = $1 AND r.run_id::text = c.metadata ->> 'run_id'
      WHERE c.thread_id = $2 AND c.checkpoint_id = $3 ORDER BY c.checkpoint_ns LIMIT 1`,
-    [tenant, checkpointThreadId(tenant, threadId), checkpointId, threadId],
+    [tenant, checkpointThreadId(tenant, threadId), checkpointId],
   );
   const [row] = rows;
   if (!row) throw new UnknownCheckpointError(threadId, checkpointId);
@@ -79,11 +80,20 @@ async function configAt(
       `Checkpoint '${checkpointId}' is one of the subgraph ${row.ns}. Fork at a checkpoint of the whole graph: 'perdure history ${threadId}' lists them.`,
       { thread_id: threadId, checkpoint_id: checkpointId, checkpoint_ns: row.ns },
     );
-  const now = graphRef(thread.graph, thread.version);
-  if (row.graph_version !== null && row.graph_version !== now)
-    throw new VersionMismatchError(
-      `Checkpoint '${checkpointId}' was written by ${row.graph_version}, and thread '${threadId}' is under ${now} since it was migrated. Fork at a checkpoint of ${now}.`,
-      { thread_id: threadId, checkpoint_id: checkpointId, graph_version: row.graph_version },
-    );
+  requireSameVersion({ ...thread, thread_id: threadId }, checkpointId, row.graph_version);
   return row.config ?? {};
+}
+
+/** @throws VersionMismatchError for a checkpoint from before the thread was migrated. */
+export function requireSameVersion(
+  thread: { thread_id: string; graph: string; version: string },
+  checkpointId: string,
+  graphVersion: string | null,
+): void {
+  const now = graphRef(thread.graph, thread.version);
+  if (graphVersion === null || graphVersion === now) return;
+  throw new VersionMismatchError(
+    `Checkpoint '${checkpointId}' was written by ${graphVersion}, and thread '${thread.thread_id}' is under ${now} since it was migrated. Take a checkpoint of ${now}.`,
+    { thread_id: thread.thread_id, checkpoint_id: checkpointId, graph_version: graphVersion },
+  );
 }

@@ -143,7 +143,8 @@ function isDuplicate(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '23505';
 }
 
-function refuseReservedConfigurable(configurable: Record<string, unknown> | undefined): void {
+/** @throws InvalidInputError */
+export function refuseReservedConfigurable(configurable: Record<string, unknown> | undefined): void {
   for (const key of Object.keys(configurable ?? {}))
     if (key === 'thread_id' || key.startsWith('checkpoint') || key.startsWith('__pregel'))
       throw new InvalidInputError(`config.configurable.${key} is set by the runtime; leave it out.`, { key });

@@ -61,7 +61,12 @@ export async function listRuns(
 /** A thread's columns; `status` tells a thread that only sleeps from one that waits for a person. */
 const THREADS = (database: Database) => `(
   SELECT t.tenant_id, t.thread_id, t.graph, t.version, t.updated_at AS changed_at, ${iso('t.created_at')} AS created_at,
-    ${iso('t.updated_at')} AS updated_at, t.unfinished_runs, p.pending_interrupts, ${iso('p.sleeps_until')} AS sleeps_until,
+    ${iso('t.updated_at')} AS updated_at, t.unfinished_runs, t.lineage_root, t.copied_from, t.copied_at,
+    t.branch_effects AS effects,
+    (SELECT coalesce(r.fork_ns_checkpoint_id, r.fork_checkpoint_id) FROM ${database.table('runs')} r
+     WHERE r.tenant_id = t.tenant_id AND r.thread_id = t.thread_id AND r.kind = 'fork'
+       AND left(replace(r.run_id::text, '-', ''), 12) = t.branch_id LIMIT 1) AS forked_at,
+    p.pending_interrupts, ${iso('p.sleeps_until')} AS sleeps_until,
     CASE WHEN t.status = 'interrupted' AND p.sleeps_until IS NOT NULL AND p.pending_interrupts = 0
          THEN 'sleeping' ELSE t.status END AS status
   FROM ${database.table('threads')} t
@@ -72,7 +77,8 @@ const THREADS = (database: Database) => `(
     WHERE i.tenant_id = t.tenant_id AND i.thread_id = t.thread_id AND i.status = 'pending') p
   WHERE t.tenant_id = $1 AND t.deleted_at IS NULL)`;
 
-const THREAD_COLUMNS = `thread_id, graph, version, status, created_at, updated_at, unfinished_runs, pending_interrupts, sleeps_until`;
+const THREAD_COLUMNS = `thread_id, graph, version, status, created_at, updated_at, unfinished_runs, pending_interrupts, sleeps_until,
+  lineage_root, copied_from, copied_at, forked_at, effects`;
 
 /** @throws UnknownThreadError also for a deleted one */
 export async function readThread(database: Database, tenant: string, threadId: string): Promise<ThreadView> {

@@ -78,6 +78,23 @@ describe('fork', { timeout: LIMIT }, () => {
   });
 });
 
+describe('copy', { timeout: LIMIT }, () => {
+  test('makes a thread that waits as the original does, or stands at a checkpoint', async () => {
+    const fresh = ['run', 'ask', '--input', '{"name":"Ana"}', '--thread', 'ana'];
+    expect((await project.perdure(fresh)).status).toBe(3);
+    const copied = await project.perdure(['copy', 'ana', '--as', 'ana 2']);
+    expect(copied.status).toBe(0);
+    expect(copied.stdout).toMatch(/^thread ana 2: interrupted, copied from ana at \S+\n/);
+    expect(copied.stdout).toMatch(/Answer: perdure resume 'ana 2' /);
+    const shown = await project.perdure(['thread', 'ana 2']);
+    expect(shown.stdout).toMatch(/\ncopied from ana at \S+\neffects: recorded\nnext: approve\n/);
+    const older = await project.perdure(['copy', 'mira', '--at', before('write'), '--as', 'm3', '--json']);
+    expect(older.json).toMatchObject({ thread_id: 'm3', status: 'interrupted', interrupts: [] });
+    const twice = await project.perdure(['copy', 'mira', '--as', 'm3', '--json']);
+    expect({ status: twice.status, code: errorOf(twice).code }).toEqual({ status: 1, code: 'THREAD_EXISTS' });
+  });
+});
+
 describe('history', { timeout: LIMIT }, () => {
   test('draws forks as a tree and marks the head', async () => {
     const entries = await history();

@@ -1,6 +1,6 @@
 import { Annotation, END, interrupt, START, StateGraph } from '@langchain/langgraph';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ForkOptions } from '../../src/client/client.ts';
+import type { ForkOptions } from '../../src/client/branch-options.ts';
 import type { RunResult } from '../../src/contracts/runs.ts';
 import { operation } from '../../src/index.ts';
 import { openInstallation, type Installation } from '../support/installation.ts';

@@ -1,0 +1,71 @@
+import type pg from 'pg';
+import type { Database } from '../postgres/database.ts';
+import { OUTPUT_TASK } from './run-output.ts';
+import { needText, tablesOf } from './statements.ts';
+
+export type CheckpointCopy = {
+  /** Keys in LangGraph's tables. */
+  from: string;
+  to: string;
+  /** The root checkpoint that the copy ends at. */
+  checkpointId: string;
+  /** Whether what was written after that checkpoint is copied too: results and questions of its tasks. */
+  withWrites: boolean;
+};
+
+/**
+ * Copies the root checkpoints that lead to one, with those of subgraphs that belong to them, and all that they refer
+ * to. Ids stay, so that tasks and questions that LangGraph derives from them stay what they are. Nothing is deleted,
+ * and the transaction has to see one state of the tables all along (REPEATABLE READ), so it needs no lock.
+ */
+export async function copyCheckpoints(
+  client: pg.PoolClient,
+  database: Database,
+  { from, to, checkpointId, withWrites }: CheckpointCopy,
+): Promise<void> {
+  const tables = tablesOf(database);
+  const { checkpoints, blobs, writes, elements } = tables;
+  // What a subgraph did after the root checkpoint is under that checkpoint's id.
+  await client.query(
+    `WITH RECURSIVE chain AS (
+       SELECT checkpoint_id, parent_checkpoint_id FROM ${checkpoints}
+       WHERE thread_id = $1 AND checkpoint_ns = '' AND checkpoint_id = $3
+       UNION ALL
+       SELECT c.checkpoint_id, c.parent_checkpoint_id FROM chain CROSS JOIN LATERAL (
+         SELECT * FROM ${checkpoints} c WHERE c.thread_id = $1 AND c.checkpoint_ns = ''
+           AND c.checkpoint_id = chain.parent_checkpoint_id LIMIT 1) c
+     )
+     INSERT INTO ${checkpoints} (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
+     SELECT $2, c.checkpoint_ns, c.checkpoint_id, c.parent_checkpoint_id, c.type, c.checkpoint, c.metadata
+     FROM ${checkpoints} c JOIN chain
+       ON chain.checkpoint_id = CASE c.checkpoint_ns WHEN '' THEN c.checkpoint_id ELSE c.metadata -> 'parents' ->> '' END
+     WHERE c.thread_id = $1 AND (c.checkpoint_ns = '' OR $4 OR chain.checkpoint_id <> $3)`,
+    [from, to, checkpointId, withWrites],
+  );
+  await client.query(
+    `INSERT INTO ${blobs} (thread_id, checkpoint_ns, channel, version, type, blob)
+     SELECT $2, b.checkpoint_ns, b.channel, b.version, b.type, b.blob
+     FROM (SELECT DISTINCT c.checkpoint_ns, v.key, v.value
+           FROM ${checkpoints} c, jsonb_each_text(c.checkpoint -> 'channel_versions') v WHERE c.thread_id = $2) v
+     CROSS JOIN LATERAL (SELECT * FROM ${blobs} b WHERE b.thread_id = $1 AND b.checkpoint_ns = v.checkpoint_ns
+       AND b.channel = v.key AND b.version = v.value LIMIT 1) b`,
+    [from, to],
+  );
+  await client.query(
+    `INSERT INTO ${writes} (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
+     SELECT $2, w.checkpoint_ns, w.checkpoint_id, w.task_id, w.task_path, w.idx, w.channel, w.type, w.blob
+     FROM ${checkpoints} c CROSS JOIN LATERAL (SELECT * FROM ${writes} w WHERE w.thread_id = $1
+       AND w.checkpoint_ns = c.checkpoint_ns AND w.checkpoint_id = c.checkpoint_id OFFSET 0) w
+     WHERE c.thread_id = $2 AND ($4 OR c.checkpoint_ns <> '' OR c.checkpoint_id <> $3 OR w.task_id = $5)`,
+    [from, to, checkpointId, withWrites, OUTPUT_TASK],
+  );
+  const copied = (table: string) =>
+    `AS MATERIALIZED (SELECT $1::text AS thread_id, type, blob FROM ${table} WHERE thread_id = $2)`;
+  await client.query(
+    `WITH RECURSIVE b ${copied(blobs)}, w ${copied(writes)}, ${needText(tables, ['b', 'w'], "'{}'")}
+     INSERT INTO ${elements} (thread_id, hash, type, blob)
+     SELECT $2, n.hash, e.type, e.blob FROM need n CROSS JOIN LATERAL (
+       SELECT e.type, e.blob FROM ${elements} e WHERE e.thread_id = n.thread_id AND e.hash = n.hash LIMIT 1) e`,
+    [from, to],
+  );
+}
