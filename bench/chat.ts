@@ -9,7 +9,7 @@ import { threadWorkflowId } from '../src/contracts/ids.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import type { BenchServers } from './bench-servers.ts';
 import { startBenchWorker } from './bench-worker.ts';
-import { chat, type ChatKind, RESULT_BYTES } from './graphs/chat.ts';
+import { chat, type ChatKind } from './graphs/chat.ts';
 import { median, row, type BenchReport, type BenchRow } from './report.ts';
 
 const KINDS: readonly ChatKind[] = ['plain', 'delta', 'agent'];
@@ -53,6 +53,7 @@ export async function run(
       const thread = randomUUID();
       const bytesIn = (of: string, id: string) => () => bytesOf(client, of, id);
       const ours = await course(turns, runTurn(client, kind, thread), bytesIn(schema, thread));
+      const content = (await contentOf(client, thread)) / turns;
       progress(`${kind}: ${turns} turns through the worker`);
       const alone = randomUUID();
       const saver = new PerdureSaver(client.database);
@@ -68,7 +69,7 @@ export async function run(
         SHIPPED_BUDGET_MS,
       );
       progress(`${kind}: ${old.ms.length} turns with the shipped saver`);
-      rows.push(...rowsOf(kind, turns, { ours, direct, memory, old }));
+      rows.push(...rowsOf(kind, turns, content, { ours, direct, memory, old }));
       const history = await historyBytes(client, schema, thread);
       rows.push(row(`${kind}: workflow history in all, kB (peer: 1 MB)`, history / 1_000, 1_000));
       notes.push(`${kind}: the shipped saver came to turn ${old.ms.length}`);
@@ -88,6 +89,7 @@ export async function run(
     notes: [
       ...notes,
       `one thread of each kind; a figure at a turn is over the ${WINDOW} turns that end with it, times as medians`,
+      'content: the messages as JSON',
       'in memory only the newest checkpoint of plain and agent is kept, since all of them need 8 GB and more',
       'plain and agent in memory serialise the whole state at each step, in the process that runs the graph; ours adds Temporal, Postgres and the way to the client',
     ],
@@ -162,6 +164,13 @@ async function bytesOf(client: PerdureClient, schema: string, thread: string): P
   return Number(rows[0]?.bytes);
 }
 
+/** The messages of the newest run's output as JSON. */
+async function contentOf(client: PerdureClient, thread: string): Promise<number> {
+  const [newest] = await client.runs(thread);
+  const { values } = await client.readRun(newest?.run_id ?? '');
+  return JSON.stringify(values).length;
+}
+
 /** Of all executions of the thread's workflow. */
 async function historyBytes(client: PerdureClient, schema: string, thread: string): Promise<number> {
   const workflowId = threadWorkflowId(schema, 'default', thread);
@@ -176,6 +185,7 @@ async function historyBytes(client: PerdureClient, schema: string, thread: strin
 function rowsOf(
   kind: ChatKind,
   turns: number,
+  content: number,
   { ours, direct, memory, old }: Record<'ours' | 'direct' | 'memory' | 'old', Course>,
 ): BenchRow[] {
   const early = Math.max(WINDOW, Math.round(turns / 10 / WINDOW) * WINDOW);
@@ -192,7 +202,7 @@ function rowsOf(
       bytesAt(direct, turns),
       bytesAt(direct, early),
     ),
-    row(`${kind}: stored bytes over content`, (ours.bytes.get(turns) ?? 0) / turns, RESULT_BYTES),
+    row(`${kind}: stored bytes per turn over content`, (ours.bytes.get(turns) ?? 0) / turns, content),
     row(
       `${kind}: bytes in all over shipped, turn ${reached}`,
       ours.bytes.get(reached) ?? 0,

@@ -17,7 +17,7 @@ import { z } from 'zod';
 export type ChatKind = 'plain' | 'delta' | 'agent';
 
 /** Bytes of a tool's result, unless told otherwise; as text that does not compress to nothing. */
-export const RESULT_BYTES = 5_000;
+const RESULT_BYTES = 5_000;
 
 let calls = 0;
 const call = () => ({ id: `call_${(calls += 1)}`, name: 'look_up', args: { n: calls } });
