@@ -16,7 +16,7 @@ import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '.
 import { nextDue } from '../threads/deadlines.ts';
 import { noteStray } from '../threads/stray-workflows.ts';
 import { askedInterrupts, withDeadline } from './asked-interrupts.ts';
-import { keepDeltaOutput } from './delta-output.ts';
+import { DeltaOutput } from './delta-output.ts';
 import { judgeFailure, type Retry } from './failure.ts';
 import { beginBranch, beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
 import { findMachineryError } from './machinery.ts';
@@ -88,6 +88,7 @@ class Segment {
   readonly #run: ClaimedRun;
   readonly #stop = new AbortController();
   readonly #drain = new RunControl();
+  #output: DeltaOutput | undefined;
   /** The number of the superstep in hand, less one: that of the newest root checkpoint. */
   #step: number;
   #budgetSpent = false;
@@ -243,7 +244,8 @@ class Segment {
   }
 
   async #succeeded(graph: LoadedGraph, saver: BoundSaver): Promise<Ended> {
-    await keepDeltaOutput(graph.graph, saver, this.#run.checkpoint_thread_id);
+    const output = this.#output ?? new DeltaOutput(graph.graph);
+    await output.keep(saver, this.#run.checkpoint_thread_id);
     return { status: 'success', supersede: 'others' };
   }
 
@@ -274,12 +276,17 @@ class Segment {
             checkpoint_id:
               this.#run.kind === 'fork' ? await beginBranch(own, saver, this.#run, point) : point,
           };
+    const output = new DeltaOutput(graph.graph);
+    this.#output = output;
     let interrupted = false;
     for await (const chunk of await own.stream(input, {
       ...settings,
+      streamMode: output.streamMode,
       configurable: { ...settings.configurable, ...from },
-    }))
-      if (typeof chunk === 'object' && chunk !== null && '__interrupt__' in chunk) interrupted = true;
+    })) {
+      const update = output.update(chunk);
+      if (typeof update === 'object' && update !== null && '__interrupt__' in update) interrupted = true;
+    }
     return interrupted;
   }
 
