@@ -126,7 +126,8 @@ async function replaceWith(
         : `ending ${old.length === 1 ? 'a worker' : `${old.length} workers`} of ${old.length + kept.length}`,
     );
   await Promise.all(old.map(stopWorker));
-  writeWorkers(home, [...others.filter((one) => !old.includes(one)), ...fresh]);
+  const ended = new Set(old.map(({ pid }) => pid));
+  writeWorkers(home, [...others.filter(({ pid }) => !ended.has(pid)), ...fresh]);
   return fresh;
 }
 
