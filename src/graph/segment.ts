@@ -269,13 +269,13 @@ class Segment {
     const settings = streamSettings(this.#run, { signal: this.#stop.signal, control: this.#drain });
     const own = this.#own(graph, saver);
     const point = startPoint(this.#run);
-    const from =
-      point === undefined || point === null
-        ? {}
-        : {
-            checkpoint_id:
-              this.#run.kind === 'fork' ? await beginBranch(own, saver, this.#run, point) : point,
-          };
+    const from: { checkpoint_id?: string } = {};
+    if (point !== undefined && point !== null)
+      from.checkpoint_id =
+        this.#run.kind === 'fork' ? await beginBranch(own, saver, this.#run, point) : point;
+    // LangGraph goes on while the checkpoint that begins the branch is being stored.
+    if (this.#run.kind === 'fork' && (await this.#supersteps?.beginsWithTasks(saver, from.checkpoint_id)))
+      this.#drain.requestDrain('tasks have to run as activities');
     const output = new DeltaOutput(graph.graph);
     this.#output = output;
     let interrupted = false;

@@ -55,12 +55,8 @@ export class Supersteps {
     const fromHead =
       head !== null && startPoint(this.#run) === undefined && (kind !== 'input' || hasMoved(this.#run));
     if (!fromHead) return undefined;
-    const tuple = await saver.getTuple({
-      configurable: { thread_id: this.#run.checkpoint_thread_id, checkpoint_ns: '', checkpoint_id: head },
-    });
-    if (!tuple) return undefined;
-    const names = nextNodesOf(this.#graph.graph)(tuple.checkpoint);
-    if (!this.#graph.activityNodes.isDue(names, tuple.checkpoint)) return undefined;
+    const tuple = await saver.getTuple(this.#at(head));
+    if (!tuple || !this.#isDue(tuple.checkpoint)) return undefined;
     const planned = await plannedTasks(this.#graph.graph, tuple, saver);
     const { tenant_id, thread_id } = this.#request;
     const standing = await standingOf(
@@ -79,6 +75,22 @@ export class Supersteps {
     if (due.length > 0) return { due: this.#handOut(head, due, due.length + waiting.length) };
     await forgetTaskAttempts(this.#database, tenant_id, thread_id, this.#run.fence);
     return waiting.length > 0 ? { waiting: true } : undefined;
+  }
+
+  /** Whether a fork at a checkpoint begins with tasks that run as activities. */
+  async beginsWithTasks(saver: BoundSaver, checkpointId: string | undefined): Promise<boolean> {
+    if (checkpointId === undefined) return false;
+    const tuple = await saver.getTuple(this.#at(checkpointId));
+    return tuple !== undefined && this.#isDue(tuple.checkpoint);
+  }
+
+  #at(checkpointId: string) {
+    const { checkpoint_thread_id: thread_id } = this.#run;
+    return { configurable: { thread_id, checkpoint_ns: '', checkpoint_id: checkpointId } };
+  }
+
+  #isDue(checkpoint: Checkpoint): boolean {
+    return this.#graph.activityNodes.isDue(nextNodesOf(this.#graph.graph)(checkpoint), checkpoint);
   }
 
   /** The tasks that the segment stopped for; undefined when it stopped for something else. */
