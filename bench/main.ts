@@ -22,6 +22,10 @@ const BENCHMARKS: Record<string, { about: string; load: () => Promise<{ run: Ben
     about: 'memory of a worker while 10,000 threads wait for a person',
     load: () => import('./parked.ts'),
   },
+  tasks: {
+    about: 'what a tool call as an activity of its own costs',
+    load: () => import('./tasks.ts'),
+  },
   resume: {
     about: 'how soon a thread goes on after the end of its worker',
     load: () => import('./resume.ts'),

@@ -12,6 +12,7 @@ import { createThreadActivities } from '../src/activities/thread-activities.ts';
 import { PerdureSaver } from '../src/checkpoint/saver.ts';
 import type { TemporalServer } from '../src/config/config.ts';
 import { temporalConnection } from '../src/config/temporal-connection.ts';
+import { registerSearchAttributes } from '../src/client/search-attributes.ts';
 import { temporalError } from '../src/client/wake.ts';
 import { graphTaskQueue, nodeTaskQueue } from '../src/contracts/ids.ts';
 import type { LoadedGraph } from '../src/graph/load-graphs.ts';
@@ -161,14 +162,14 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     const alive = setInterval(() => {
       report().catch((error: unknown) => logger.warn({ error: String(error) }, 'could not report as alive'));
     }, SIGN_OF_LIFE_MS);
-    const sweeper = startSweeper({
-      database,
-      temporal: new Client({
-        connection: connections.client,
-        namespace: options.temporal.namespace ?? 'default',
-      }),
-      logger,
+    const temporal = new Client({
+      connection: connections.client,
+      namespace: options.temporal.namespace ?? 'default',
     });
+    await registerSearchAttributes(temporal).catch((error: unknown) =>
+      logger.info({ error: String(error) }, 'threads have no search attributes in Temporal'),
+    );
+    const sweeper = startSweeper({ database, temporal, logger });
     const shutDown = () => {
       for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
     };

@@ -1,4 +1,11 @@
-import { WorkflowExecutionAlreadyStartedError, WorkflowNotFoundError, type Client } from '@temporalio/client';
+import {
+  isGrpcServiceError,
+  ServiceError,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowNotFoundError,
+  type Client,
+} from '@temporalio/client';
+import type { TypedSearchAttributes } from '@temporalio/common';
 import { TemporalUnavailableError } from '../contracts/errors.ts';
 import { graphTaskQueue, threadWorkflowId } from '../contracts/ids.ts';
 import {
@@ -8,9 +15,13 @@ import {
   type ThreadWorkflowArgs,
 } from '../contracts/thread-workflow.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
+import { doWithoutSearchAttributes, searchAttributesOf } from './search-attributes.ts';
 
 /** How long Temporal waits for a worker that took one of its tasks and died. Such a task takes milliseconds. */
 const TASK_TIMEOUT = '5 seconds';
+
+/** gRPC's number for it. */
+const INVALID_ARGUMENT = 3;
 
 /** The thread whose workflow is to be told of a run. */
 export type WakeTarget = {
@@ -43,8 +54,9 @@ async function signalWithStart(
   const { schema, tenant_id, thread_id, graph, version } = target;
   const args: ThreadWorkflowArgs = { tenant_id, thread_id, graph, version };
   faultPoint('wake:recorded');
-  try {
-    await temporal.workflow.signalWithStart(THREAD_WORKFLOW, {
+  const attributes = await searchAttributesOf(temporal, target);
+  const send = (typedSearchAttributes: TypedSearchAttributes | undefined) =>
+    temporal.workflow.signalWithStart(THREAD_WORKFLOW, {
       workflowId: threadWorkflowId(schema, tenant_id, thread_id),
       taskQueue: graphTaskQueue(schema, graph, version),
       args: [args],
@@ -52,7 +64,18 @@ async function signalWithStart(
       signalArgs: [runId],
       workflowTaskTimeout: TASK_TIMEOUT,
       staticSummary: `${graph}@${version}, thread ${thread_id}`.slice(0, 200),
+      staticDetails: `Thread \`${thread_id}\` of tenant \`${tenant_id}\`. Its state is in Postgres: \`perdure thread ${thread_id}\``,
+      ...(typedSearchAttributes ? { typedSearchAttributes } : {}),
     });
+  try {
+    try {
+      await send(attributes);
+    } catch (error) {
+      const cause: unknown = error instanceof ServiceError ? error.cause : error;
+      if (!attributes || !isGrpcServiceError(cause) || cause.code !== INVALID_ARGUMENT) throw error;
+      doWithoutSearchAttributes(temporal);
+      await send(undefined);
+    }
     faultPoint('wake:signalled');
   } catch (error) {
     if (error instanceof WorkflowExecutionAlreadyStartedError) return;

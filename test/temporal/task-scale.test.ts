@@ -125,7 +125,7 @@ test(
       ]);
       return asked.map(({ id }) => id);
     };
-    for (let begun = 0; begun < RUNS; begun += 10) await Promise.all(Array.from({ length: 10 }, one));
+    for (let begun = 0; begun < RUNS; begun += 25) await Promise.all(Array.from({ length: 25 }, one));
   },
 );
 
@@ -154,9 +154,7 @@ test(
 
 test(`${SENDS} tasks complete in order on two workers, windowed`, { timeout: 120_000 }, async () => {
   live.most = 0;
-  const begun = Date.now();
   const result = await at.client.run({ graph: 'many', input: { log: [] } });
-  console.log('many', Date.now() - begun);
   expect(result).toMatchObject({ status: 'success' });
   expect((result.values as { log: number[] }).log).toEqual(Array.from({ length: SENDS }, (_, i) => i));
   expect(live.most).toBeGreaterThan(1);

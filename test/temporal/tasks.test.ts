@@ -1,6 +1,9 @@
 import { Annotation, Command, END, interrupt, Send, START, StateGraph } from '@langchain/langgraph';
+import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { defineGraph } from '../../src/graph/define-graph.ts';
+import { threadWorkflowId } from '../../src/contracts/ids.ts';
+import { eventually } from '../support/eventually.ts';
 import { openInstallation, type Installation } from '../support/installation.ts';
 import { taskActivities } from '../support/task-activities.ts';
 
@@ -94,3 +97,20 @@ test('parallel tasks run each by itself, ask each by itself, and get each its an
   });
   expect(entered.slice(5)).toEqual(['work 1']);
 });
+
+test('a thread is found in Temporal by its id, its graph and its tenant', async () => {
+  const shown = await eventually(async () => {
+    const { thread_id } = await at.client.run({ graph: 'line', input: { log: [] } });
+    const handle = at.temporal.workflow.getHandle(threadWorkflowId(at.schema, 'default', thread_id));
+    const { typedSearchAttributes: found, staticSummary } = await handle.describe();
+    const value = (name: string) => found.get(defineSearchAttributeKey(name, SearchAttributeType.KEYWORD));
+    if (value('PerdureThread') === undefined) return undefined;
+    return {
+      thread_id,
+      of: ['PerdureThread', 'PerdureGraph', 'PerdureTenant'].map(value),
+      summary: await staticSummary(),
+    };
+  }, 60_000);
+  expect(shown.of).toEqual([shown.thread_id, 'line', 'default']);
+  expect(shown.summary).toBe(`line@1, thread ${shown.thread_id}`);
+}, 70_000);
