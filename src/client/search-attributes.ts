@@ -63,7 +63,7 @@ async function missing(temporal: Client): Promise<string[]> {
   const { customAttributes } = await withPatience(temporal, () =>
     temporal.connection.operatorService.listSearchAttributes({ namespace: temporal.options.namespace }),
   );
-  return NAMES.filter((name) => customAttributes[name] !== KEYWORD);
+  return NAMES.filter((name) => Number(customAttributes[name]) !== KEYWORD);
 }
 
 function withPatience<T>(temporal: Client, work: () => Promise<T>): Promise<T> {

@@ -72,7 +72,7 @@ async function signalWithStart(
       await send(attributes);
     } catch (error) {
       const cause: unknown = error instanceof ServiceError ? error.cause : error;
-      if (!attributes || !isGrpcServiceError(cause) || cause.code !== INVALID_ARGUMENT) throw error;
+      if (!attributes || !isGrpcServiceError(cause) || Number(cause.code) !== INVALID_ARGUMENT) throw error;
       doWithoutSearchAttributes(temporal);
       await send(undefined);
     }

@@ -94,12 +94,7 @@ class Task {
       const task = loaded.tasks.find(({ id }) => id === this.#request.task_id);
       // A segment that got further shuts this one out at its first write at the latest.
       if (!task) throw new StaleFenceError(this.#request.thread_id, { task_id: this.#request.task_id });
-      const written = await this.#options.saver.taskWrites(
-        this.#begun.checkpoint_thread_id,
-        '',
-        checkpoint_id,
-        task.id,
-      );
+      const written = await this.#earlierWrites(task);
       return (
         (await this.#settled(graph, task, written)) ?? (await this.#execute(graph, loaded, task, written))
       );
@@ -124,6 +119,13 @@ class Task {
     };
     const key = JSON.stringify([graphRef(graph.name, graph.version), threadId, checkpoint_id]);
     return this.#begun.attempts === 1 ? this.#cache.get(key, load) : load();
+  }
+
+  /** What earlier attempts stored. In a run from new input that planned the task itself, a first attempt finds nothing. */
+  async #earlierWrites(task: PlannedTask): Promise<CheckpointPendingWrite[]> {
+    const { kind, attempts, checkpoint_thread_id: threadId } = this.#begun;
+    if (kind === 'input' && attempts === 1) return [];
+    return this.#options.saver.taskWrites(threadId, '', this.#request.checkpoint_id, task.id);
   }
 
   /** How the task ended in an earlier attempt. */

@@ -89,8 +89,9 @@ const graphs = {
 let at: Installation;
 beforeAll(async () => {
   at = await openInstallation();
-  await Promise.all([at.startWorker(graphs), at.startWorker(graphs)]);
-});
+  await at.startWorker(graphs);
+  await at.startWorker({ many: graphs.many });
+}, 60_000);
 afterAll(() => at.close());
 
 const input = { messages: [{ role: 'user', content: 'go' }] };
