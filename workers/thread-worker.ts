@@ -14,7 +14,6 @@ import type { TemporalServer } from '../src/config/config.ts';
 import { temporalConnection } from '../src/config/temporal-connection.ts';
 import { registerSearchAttributes } from '../src/client/search-attributes.ts';
 import { temporalError } from '../src/client/wake.ts';
-import { graphTaskQueue, nodeTaskQueue } from '../src/contracts/ids.ts';
 import type { LoadedGraph } from '../src/graph/load-graphs.ts';
 import { GraphRegistry } from '../src/graph/registry.ts';
 import { createTaskRunner } from '../src/graph/run-task.ts';
@@ -25,6 +24,7 @@ import type { Logger } from '../src/telemetry/log.ts';
 import { fireDue } from '../src/threads/deadlines.ts';
 import { forgetWorker, reportWorker } from '../src/threads/workers.ts';
 import { quiet } from './quiet.ts';
+import { servedQueues } from './served-queues.ts';
 import { startSweeper } from './sweeper.ts';
 
 /**
@@ -48,6 +48,8 @@ export type ThreadWorkerOptions = {
   logger: Logger;
   /** The bundled workflow code. Default: what the build made, or, run from source, a bundle made now. */
   workflowBundle?: WorkflowBundleOption;
+  /** The task queues to serve: `graphs`, and those that policies of nodes name. Default: all. */
+  taskQueues?: readonly string[] | undefined;
   /** Whether heartbeats come from a thread of their own, so that a node may block the event loop. Default true. */
   heartbeatThread?: boolean;
 };
@@ -77,7 +79,7 @@ const STICKY_TIMEOUT = '1 second';
 
 /**
  * Starts a worker for some graphs, each version with a task queue of its own. The schema must be migrated.
- * @throws GraphChangedError | StorageUnavailableError | TemporalUnavailableError
+ * @throws GraphChangedError | StorageUnavailableError | TemporalUnavailableError | ConfigError
  */
 export async function startThreadWorker(options: ThreadWorkerOptions): Promise<ThreadWorker> {
   const id = randomUUID();
@@ -132,32 +134,29 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       defaultHeartbeatThrottleInterval: throttle,
       shutdownGraceTime: SHUTDOWN_GRACE,
     };
-    const workers = await Promise.all(
-      graphs.all().flatMap((graph) => [
+    const queues = servedQueues(schema, graphs.all(), options.taskQueues);
+    const workers = await Promise.all([
+      ...queues.graphs.map(({ task_queue: taskQueue }) =>
         Worker.create({
           ...common,
           workflowBundle,
           ...PATIENCE,
-          taskQueue: graphTaskQueue(schema, graph.name, graph.version),
+          taskQueue,
           maxCachedWorkflows: options.maxCachedWorkflows,
           stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
         }),
-        // Activities only: the thread's workflow is on the graph's own queue.
-        ...graph.activityNodes
-          .taskQueues()
-          .map((queue) =>
-            Worker.create({ ...common, taskQueue: nodeTaskQueue(schema, graph.name, graph.version, queue) }),
-          ),
-      ]),
-    );
+      ),
+      // Activities only: the thread's workflow is on the graph's own queue.
+      ...queues.nodes.map((taskQueue) => Worker.create({ ...common, taskQueue })),
+    ]);
     const restoreFetch = installOperationFetch();
-    const serves = graphs.all().map(({ name, version }) => ({
-      graph: name,
-      version,
-      task_queue: graphTaskQueue(schema, name, version),
-    }));
     const report = () =>
-      reportWorker(database, tenant, { worker_id: id, host: hostname(), pid: process.pid, serves });
+      reportWorker(database, tenant, {
+        worker_id: id,
+        host: hostname(),
+        pid: process.pid,
+        serves: queues.graphs,
+      });
     await report();
     const alive = setInterval(() => {
       report().catch((error: unknown) => logger.warn({ error: String(error) }, 'could not report as alive'));

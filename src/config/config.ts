@@ -47,6 +47,7 @@ const variables = z.object({
   PERDURE_STATEMENT_TIMEOUT_MS: integer(1_000, 86_400_000).default(60_000),
   PERDURE_MAX_CONCURRENT_SEGMENTS: integer(1, 10_000).default(100),
   PERDURE_MAX_CACHED_WORKFLOWS: integer(1, 100_000).default(200),
+  PERDURE_TASK_QUEUES: z.string().optional(),
   PERDURE_SEGMENT_BUDGET_MS: integer(1_000, 86_400_000).default(600_000),
   PERDURE_FAULT: z.string().optional(),
   PERDURE_FAULT_ONCE_FILE: z.string().optional(),
@@ -100,6 +101,8 @@ export type Config = {
     maxCachedWorkflows: number;
     /** How long a segment works before it hands over, in ms. */
     segmentBudgetMs: number;
+    /** Task queues that the worker serves: `graphs`, and those that policies of nodes name. Undefined: all. */
+    taskQueues: string[] | undefined;
   };
   /** For tests: where to end the process. See telemetry/fault-points.ts. */
   fault: { point: string; nth?: number; onceFile?: string } | undefined;
@@ -141,6 +144,7 @@ export function readConfig(environment: Environment, cwd: string): Config {
       maxConcurrentSegments: env.PERDURE_MAX_CONCURRENT_SEGMENTS,
       maxCachedWorkflows: env.PERDURE_MAX_CACHED_WORKFLOWS,
       segmentBudgetMs: env.PERDURE_SEGMENT_BUDGET_MS,
+      taskQueues: env.PERDURE_TASK_QUEUES?.split(',').map((name) => name.trim()),
     },
     fault: parseFault(env.PERDURE_FAULT, env.PERDURE_FAULT_ONCE_FILE),
     actor: `user:${env.USER ?? 'unknown'}`,

@@ -13,6 +13,7 @@ export const nodePolicy = z.strictObject({
   taskQueue: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "has letters, digits, '.', '_' and '-', at most 64")
+    .refine((name) => name !== 'graphs', "can't be 'graphs', which stands for the graph's own queue")
     .optional(),
   /** How long one try of a task may take before it is stopped as an error of the node. Default: as long as it likes. */
   startToCloseTimeout: duration.optional(),

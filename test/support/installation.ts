@@ -22,7 +22,12 @@ export type Installation = {
   register(graphs: TestGraphs): Promise<void>;
   startWorker(
     graphs: TestGraphs,
-    options?: { segmentBudgetMs?: number; maxCachedWorkflows?: number; heartbeatThread?: boolean },
+    options?: {
+      segmentBudgetMs?: number;
+      maxCachedWorkflows?: number;
+      heartbeatThread?: boolean;
+      taskQueues?: string[];
+    },
   ): Promise<ThreadWorker>;
   /** Stops every worker, closes connections and drops the schema. */
   close(): Promise<void>;
@@ -92,6 +97,7 @@ export async function openInstallation(
         segmentBudgetMs: options.segmentBudgetMs ?? 600_000,
         logger: createLogger('error'),
         workflowBundle: await workflowBundle(),
+        taskQueues: options.taskQueues,
         // Many tests start a worker; few have a node that blocks.
         heartbeatThread: options.heartbeatThread ?? false,
       });

@@ -161,6 +161,13 @@ const graphs = {
   }),
   inline: defineGraph({ name: 'inline', version, graph: effects }),
 };
+/** Its tool runs on machines of its own. */
+const away = defineGraph({
+  name: 'away',
+  version,
+  graph: lone,
+  nodes: { tool: { taskQueue: 'gpu', scheduleToStartTimeout: '2s' } },
+});
 
 let at: Installation;
 beforeAll(async () => {
@@ -340,4 +347,19 @@ test('a worker that stops hands back what it has not begun, and finishes what it
   await worker.stop();
   expect(await at.client.waitForRun(run_id)).toMatchObject({ status: 'success', thread_id });
   expect([times(key, 'left'), times(key, 'right'), times(key, 'end')]).toEqual([1, 1, 1]);
+});
+
+test('a task waits for a worker of its own queue no longer than it may, and runs there', async () => {
+  await at.startWorker({ away }, { taskQueues: ['graphs'] });
+  const key = crypto.randomUUID();
+  const first = await at.client.run({ graph: 'away', input: { key, log: [] } });
+  expect(first).toMatchObject({ status: 'error', error: { name: 'TaskTimeoutError' } });
+  expect(first.error?.message).toContain("node 'tool'");
+  await at.startWorker({ away }, { taskQueues: ['gpu'] });
+  const { run_id } = await at.client.retry(first.thread_id);
+  expect(await at.client.waitForRun(run_id)).toMatchObject({ status: 'success' });
+  expect((await taskActivities(at, first.thread_id)).map(({ queue }) => queue)).toEqual(
+    Array.from({ length: 2 }, () => `${at.schema}/away@1/gpu`),
+  );
+  await expect(at.startWorker({ away }, { taskQueues: ['cpu'] })).rejects.toThrow('there are graphs, gpu');
 });
