@@ -72,7 +72,8 @@ async function signalWithStart(
       await send(attributes);
     } catch (error) {
       const cause: unknown = error instanceof ServiceError ? error.cause : error;
-      if (!attributes || !isGrpcServiceError(cause) || Number(cause.code) !== INVALID_ARGUMENT) throw error;
+      const code: number = isGrpcServiceError(cause) ? cause.code : -1;
+      if (!attributes || code !== INVALID_ARGUMENT) throw error;
       doWithoutSearchAttributes(temporal);
       await send(undefined);
     }

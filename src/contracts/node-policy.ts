@@ -6,7 +6,7 @@ import { retryPolicy } from './retry-policy.ts';
 export const nodePolicy = z.strictObject({
   /**
    * `activity` runs each task of the node as a Temporal activity of its own, `inline` inside the segment. Default:
-   * `activity` for the tool calls of LangChain agents and where another field of this policy is set, else `inline`.
+   * `activity` for the tool calls of LangChain agents and where another field of this policy than `retry` is set, else `inline`.
    */
   run: z.enum(['inline', 'activity']).optional(),
   /** A task queue of the node's own, served by workers that are told to. Letters, digits, `.`, `_`, `-`; at most 64. */

@@ -11,7 +11,6 @@ const OF_ACTIVITIES = [
   'startToCloseTimeout',
   'scheduleToStartTimeout',
   'heartbeatTimeout',
-  'retry',
   'concurrency',
 ] as const;
 
