@@ -1,3 +1,4 @@
+import { redact } from '../contracts/redact.ts';
 import type { AdvanceResult } from '../contracts/thread-workflow.ts';
 
 /** A task's node failed; what becomes of it is recorded. */
@@ -9,9 +10,8 @@ export class TaskFailure extends Error {
   readonly result: AdvanceResult | undefined;
 
   constructor(node: string, cause: unknown, then: { retryAfterMs?: number; result?: AdvanceResult }) {
-    super(`${node}: ${cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)}`, {
-      cause,
-    });
+    const why = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+    super(redact(`${node}: ${why}`), { cause });
     this.retryAfterMs = then.retryAfterMs;
     this.result = then.result;
   }
