@@ -127,7 +127,9 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     const common = {
       connection: connections.native,
       namespace: options.temporal.namespace ?? 'default',
-      identity: `perdure/${hostname()}/${process.pid}/${id.slice(0, 8)}`,
+      // Both are written into most events of a thread's history: short ones halve it.
+          identity: `${hostname()}/${process.pid}`,
+          buildId: 'perdure',
       activities,
       maxConcurrentActivityTaskExecutions: options.maxConcurrentSegments,
       maxHeartbeatThrottleInterval: throttle,
