@@ -1,3 +1,4 @@
+import { INTERRUPT } from '@langchain/langgraph-checkpoint';
 import type pg from 'pg';
 import type { Database } from '../postgres/database.ts';
 import { OUTPUT_TASK } from './run-output.ts';
@@ -67,5 +68,26 @@ export async function copyCheckpoints(
      SELECT $2, n.hash, e.type, e.blob FROM need n CROSS JOIN LATERAL (
        SELECT e.type, e.blob FROM ${elements} e WHERE e.thread_id = n.thread_id AND e.hash = n.hash LIMIT 1) e`,
     [from, to],
+  );
+}
+
+/**
+ * Takes the questions of some tasks out of a copy, so that the tasks ask again when they run. The task ids are those in
+ * the namespaces too: a question stands with every task that it is asked below.
+ */
+export async function forgetQuestions(
+  client: pg.PoolClient,
+  database: Database,
+  threadId: string,
+  tasks: readonly { origin_ns: string; origin_task_id: string }[],
+): Promise<void> {
+  if (tasks.length === 0) return;
+  const ids = tasks.flatMap(({ origin_ns: ns, origin_task_id: id }) => [
+    id,
+    ...ns.split('|').map((part) => part.slice(part.lastIndexOf(':') + 1)),
+  ]);
+  await client.query(
+    `DELETE FROM ${tablesOf(database).writes} WHERE thread_id = $1 AND channel = $2 AND task_id = ANY ($3)`,
+    [threadId, INTERRUPT, ids],
   );
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { copyCheckpoints } from '../checkpoint/copy-checkpoints.ts';
+import { copyCheckpoints, forgetQuestions } from '../checkpoint/copy-checkpoints.ts';
 import { InvalidInputError } from '../contracts/errors.ts';
 import { branchId, checkpointThreadId } from '../contracts/ids.ts';
 import { NEW_EFFECT_QUESTION_PREFIX } from '../contracts/operations.ts';
@@ -54,6 +54,8 @@ export async function copyThread(
     });
     if (source.standing !== undefined) {
       const asked = await copyQuestions(client, database, tenant, source, copy, NEW_EFFECT_QUESTION_PREFIX);
+      // Their ids are of the branch: the copy's asks under others, and has to find its answers.
+      await forgetQuestions(client, database, copy.checkpointThreadId, asked);
       for (const { interrupt_id: from, operation_id, args_hash } of asked) {
         const to = newEffectQuestionId(operation_id, branchId(runId), args_hash);
         await renameQuestion(client, database, tenant, copyId, { from, to });

@@ -168,7 +168,13 @@ export async function insertCopy(
 }
 
 /** A pending question about an effect that its branch had not run yet. */
-export type AskedEffect = { interrupt_id: string; operation_id: string; args_hash: string };
+export type AskedEffect = {
+  interrupt_id: string;
+  operation_id: string;
+  args_hash: string;
+  origin_ns: string;
+  origin_task_id: string;
+};
 
 /**
  * Copies the questions that the original waits with, to be answered in the copy by themselves, and the answers given
@@ -203,7 +209,7 @@ export async function copyQuestions(
     ids,
   );
   const { rows } = await client.query<AskedEffect>(
-    `SELECT i.interrupt_id, i.operation_id, o.args_hash FROM ${database.table('interrupts')} i
+    `SELECT i.interrupt_id, i.operation_id, o.args_hash, i.origin_ns, i.origin_task_id FROM ${database.table('interrupts')} i
      JOIN ${database.table('operations')} o ON o.tenant_id = i.tenant_id AND o.operation_id = i.operation_id
      WHERE i.tenant_id = $1 AND i.thread_id = $2 AND i.status = 'pending' AND starts_with(i.interrupt_id, $3)`,
     [tenant, copy.threadId, prefix],
