@@ -91,3 +91,83 @@ export async function forgetQuestions(
     [threadId, INTERRUPT, ids],
   );
 }
+
+export type NamespaceCopy = {
+  from: string;
+  to: string;
+  /** The checkpoint in the namespace that the copy ends at. */
+  checkpointId: string;
+  /** At which checkpoint each graph around it stands, by namespace. */
+  parents: Readonly<Record<string, string>>;
+};
+
+/**
+ * Copies the checkpoints of subgraphs that lead to one, under the namespaces of other tasks. Repeating it is harmless.
+ * @returns false where the attempt no longer holds the newest fence; nothing is copied then.
+ */
+export async function copyNamespaces(
+  database: Database,
+  threadId: string,
+  fence: number,
+  copies: readonly NamespaceCopy[],
+): Promise<boolean> {
+  const { checkpoints, blobs, writes, threads } = tablesOf(database);
+  return database.transaction(async (client) => {
+    const held = await client.query(
+      `SELECT FROM ${threads} WHERE checkpoint_thread_id = $1 AND fence = $2 AND deleted_at IS NULL FOR SHARE`,
+      [threadId, fence],
+    );
+    if (held.rowCount === 0) return false;
+    for (const { from, to, checkpointId, parents } of copies) {
+      await client.query(
+        `WITH RECURSIVE chain AS (
+           SELECT * FROM ${checkpoints} WHERE thread_id = $1 AND checkpoint_ns = $2 AND checkpoint_id = $4
+           UNION ALL
+           SELECT c.* FROM chain CROSS JOIN LATERAL (
+             SELECT * FROM ${checkpoints} c WHERE c.thread_id = $1 AND c.checkpoint_ns = $2
+               AND c.checkpoint_id = chain.parent_checkpoint_id LIMIT 1) c
+         )
+         INSERT INTO ${checkpoints} (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
+         SELECT $1, $3, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata || jsonb_build_object('parents', $5::jsonb)
+         FROM chain ON CONFLICT DO NOTHING`,
+        [threadId, from, to, checkpointId, JSON.stringify(parents)],
+      );
+      await client.query(
+        `INSERT INTO ${blobs} (thread_id, checkpoint_ns, channel, version, type, blob)
+         SELECT $1, $3, b.channel, b.version, b.type, b.blob
+         FROM (SELECT DISTINCT v.key, v.value FROM ${checkpoints} c, jsonb_each_text(c.checkpoint -> 'channel_versions') v
+               WHERE c.thread_id = $1 AND c.checkpoint_ns = $3 AND c.checkpoint_id <= $4) v
+         CROSS JOIN LATERAL (SELECT * FROM ${blobs} b WHERE b.thread_id = $1 AND b.checkpoint_ns = $2
+           AND b.channel = v.key AND b.version = v.value LIMIT 1) b
+         ON CONFLICT DO NOTHING`,
+        [threadId, from, to, checkpointId],
+      );
+      await client.query(
+        `INSERT INTO ${writes} (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob)
+         SELECT $1, $3, w.checkpoint_id, w.task_id, w.task_path, w.idx, w.channel, w.type, w.blob
+         FROM ${checkpoints} c CROSS JOIN LATERAL (SELECT * FROM ${writes} w WHERE w.thread_id = $1
+           AND w.checkpoint_ns = $2 AND w.checkpoint_id = c.checkpoint_id OFFSET 0) w
+         WHERE c.thread_id = $1 AND c.checkpoint_ns = $3 AND c.checkpoint_id < $4
+         ON CONFLICT DO NOTHING`,
+        [threadId, from, to, checkpointId],
+      );
+    }
+    return true;
+  });
+}
+
+/** Gives a subgraph's checkpoint another step, so that the tasks that follow have the steps that they had without it. */
+export async function renumber(
+  database: Database,
+  threadId: string,
+  fence: number,
+  at: { ns: string; checkpointId: string; step: number },
+): Promise<void> {
+  const { checkpoints, threads } = tablesOf(database);
+  await database.query(
+    `UPDATE ${checkpoints} SET metadata = jsonb_set(metadata, '{step}', to_jsonb($5::int))
+     WHERE thread_id = $1 AND checkpoint_ns = $3 AND checkpoint_id = $4 AND EXISTS (
+       SELECT FROM ${threads} WHERE checkpoint_thread_id = $1 AND fence = $2 AND deleted_at IS NULL)`,
+    [threadId, fence, at.ns, at.checkpointId, at.step],
+  );
+}

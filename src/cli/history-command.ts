@@ -1,5 +1,6 @@
 import { diffCheckpoints, type ValueChange } from '../client/diff.ts';
 import { readHistory } from '../client/history.ts';
+import { namespaceParts } from '../contracts/namespaces.ts';
 import { readHead } from '../threads/views.ts';
 import { checkThreadId } from './thread-id.ts';
 import { EXIT } from './exit-status.ts';
@@ -13,21 +14,24 @@ import { cell, table, time } from './table.ts';
 export async function showHistory(
   session: Session,
   threadId: string,
-  { limit }: { limit: number },
+  { limit, subgraphs = false }: { limit: number; subgraphs?: boolean },
 ): Promise<number> {
   checkThreadId(threadId);
   const { checkpoints, head } = await withDatabase(session, async (database, tenant) => ({
-    checkpoints: await readHistory(database, tenant, threadId, limit),
+    checkpoints: await readHistory(database, tenant, threadId, { limit, subgraphs }),
     head: await readHead(database, tenant, threadId),
   }));
   session.output.result({ thread_id: threadId, head_checkpoint_id: head, checkpoints }, () => {
-    const graph = historyGraph(checkpoints);
+    const roots = checkpoints.filter((entry) => entry.checkpoint_ns === '');
+    const graph = new Map(historyGraph(roots).map((lines, index) => [roots[index], lines]));
+    const empty = ['', '', '', '', '', '', ...(subgraphs ? [''] : [])];
     return table(
-      ['', 'STEP', 'CHECKPOINT', 'MADE', 'SOURCE', 'VERSION', 'NEXT'],
-      checkpoints.flatMap((entry, index) => {
-        const lines = graph[index] ?? [];
+      ['', 'STEP', 'CHECKPOINT', 'MADE', 'SOURCE', 'VERSION', 'NEXT', ...(subgraphs ? ['SUBGRAPH'] : [])],
+      checkpoints.flatMap((entry) => {
+        const lines = graph.get(entry) ?? [''];
+        const inside = namespaceParts(entry.checkpoint_ns).map(({ node }) => node);
         return [
-          ...lines.slice(0, -1).map((line) => [line, '', '', '', '', '', '']),
+          ...lines.slice(0, -1).map((line) => [line, ...empty]),
           [
             lines.at(-1) ?? '',
             entry.superstep,
@@ -36,6 +40,7 @@ export async function showHistory(
             entry.checkpoint_id === head ? `${entry.source} (head)` : entry.source,
             entry.graph_version,
             entry.pending_tasks.join(', '),
+            ...(subgraphs ? [inside.join('/')] : []),
           ],
         ];
       }),

@@ -14,8 +14,16 @@ export function addTimeTravelCommands(program: Command, start: Start): void {
     .description('Lists the checkpoints of a thread, the newest first, with its forks as a tree.')
     .argument('<thread>')
     .addOption(limit('checkpoints', 50))
-    .addHelpText('after', examples('perdure history mira', 'perdure history mira --limit 5 --json'))
-    .action(async (thread: string, options: { limit: number }, command: Command) =>
+    .option('--subgraphs', 'those of subgraphs as well; fork takes them too')
+    .addHelpText(
+      'after',
+      examples(
+        'perdure history mira',
+        'perdure history mira --limit 5 --json',
+        'perdure history mira --subgraphs',
+      ),
+    )
+    .action(async (thread: string, options: { limit: number; subgraphs?: boolean }, command: Command) =>
       start(command, async (session) =>
         (await import('./history-command.ts')).showHistory(session, thread, options),
       ),
@@ -69,7 +77,7 @@ export function addTimeTravelCommands(program: Command, start: Start): void {
   addCommon(program.command('fork'))
     .summary('go on from an older checkpoint')
     .description(
-      'Begins a new branch of a thread at one of its checkpoints, goes on from there and waits for the end. The branch that was there stays as it is; answers given in it are asked for again.',
+      'Begins a new branch of a thread at one of its checkpoints (of the whole graph, or of a subgraph), goes on from there and waits for the end. The branch that was there stays as it is; answers given in it are asked for again.',
     )
     .argument('<thread>')
     .requiredOption('--at <checkpoint>', 'where the branch begins, as history shows it')

@@ -329,9 +329,9 @@ export class PerdureClient {
     return migrateThreads(this, options);
   }
 
-  /** Checkpoints of the thread's root namespace, newest first. @throws UnknownThreadError */
-  history(threadId: string, limit = 50): Promise<HistoryEntry[]> {
-    return readHistory(this.database, this.tenant, threadId, limit);
+  /** The thread's checkpoints, newest first: those of the whole graph, or of subgraphs as well. @throws UnknownThreadError */
+  history(threadId: string, limit = 50, options: { subgraphs?: boolean } = {}): Promise<HistoryEntry[]> {
+    return readHistory(this.database, this.tenant, threadId, { limit, ...options });
   }
 
   /** What differs between the values of two of the thread's checkpoints. @throws UnknownThreadError | UnknownCheckpointError */

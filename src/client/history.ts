@@ -6,6 +6,8 @@ import { readThread } from '../threads/views.ts';
 /** A checkpoint as it is shown. */
 export type HistoryEntry = {
   checkpoint_id: string;
+  /** Empty for the whole graph; of a subgraph `node:<task id>`, one level after the other with `|`. */
+  checkpoint_ns: string;
   parent_checkpoint_id: string | null;
   created_at: string;
   /** LangGraph's: `input`, `loop`, `update` or `fork`. */
@@ -18,28 +20,40 @@ export type HistoryEntry = {
   run_id: string | null;
 };
 
-/** The thread's root checkpoints, newest first, without their values. @throws UnknownThreadError */
+export type HistoryOptions = {
+  /** Checkpoints at most, the newest. Default 50. */
+  limit?: number;
+  /** Those of subgraphs as well, which count too. Default false. */
+  subgraphs?: boolean;
+};
+
+/** The thread's checkpoints, newest first, without their values. @throws UnknownThreadError */
 export async function readHistory(
   database: Database,
   tenant: string,
   threadId: string,
-  limit: number,
+  { limit = 50, subgraphs = false }: HistoryOptions = {},
 ): Promise<HistoryEntry[]> {
   await readThread(database, tenant, threadId);
+  // A branch that begins inside a subgraph has those that lead there once more, under its own namespace.
   const { rows } = await database.query<{
     checkpoint_id: string;
+    ns: string;
     parent: string | null;
     ts: string;
     metadata: string;
   }>(
-    `SELECT checkpoint_id, parent_checkpoint_id AS parent, checkpoint ->> 'ts' AS ts, metadata::text AS metadata
-     FROM ${database.table('checkpoints')} WHERE thread_id = $1 AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT $2`,
-    [checkpointThreadId(tenant, threadId), limit],
+    `SELECT ${subgraphs ? 'DISTINCT ON (checkpoint_id)' : ''} checkpoint_id, checkpoint_ns AS ns, parent_checkpoint_id AS parent,
+       checkpoint ->> 'ts' AS ts, metadata::text AS metadata
+     FROM ${database.table('checkpoints')} WHERE thread_id = $1 AND (checkpoint_ns = '' OR $3)
+     ORDER BY checkpoint_id DESC${subgraphs ? ", checkpoint_ns <> '', metadata -> 'parents' ->> ''" : ''} LIMIT $2`,
+    [checkpointThreadId(tenant, threadId), limit, subgraphs],
   );
   return rows.map((row) => {
     const metadata = fromJsonbText(row.metadata) as Record<string, unknown>;
     return {
       checkpoint_id: row.checkpoint_id,
+      checkpoint_ns: row.ns,
       parent_checkpoint_id: row.parent,
       created_at: row.ts,
       source: String(metadata['source']),

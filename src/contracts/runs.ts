@@ -74,7 +74,7 @@ export const EFFECTS_MODES = ['recorded', 'live', 'dry'] as const;
 export const effectsMode = z.enum(EFFECTS_MODES);
 export type EffectsMode = z.infer<typeof effectsMode>;
 
-/** A request to begin a new branch of a thread at one of its root checkpoints. */
+/** A request to begin a new branch of a thread at one of its checkpoints, of the whole graph or of a subgraph. */
 export const forkRequest = z.strictObject({
   checkpoint_id: z.string().min(1).max(200),
   /** What the state is changed by, as a node would return it. Default: nothing, the nodes run again as they did. */

@@ -45,7 +45,7 @@ export async function forkSteps(saver: PerdureSaver, graph: CompiledGraph, run: 
   if (point === undefined) return run.head_fork_steps;
   // Input is a step of the graph's own, also where it begins a branch.
   if (point === null || run.kind !== 'fork') return run.base_fork_steps;
-  if (run.fork_as_node === null) return run.base_fork_steps + 1;
+  if (run.fork_as_node === null || run.fork_ns !== null) return run.base_fork_steps + 1;
   const tuple = await saver.getTuple(at(run, point));
   const replacesNext = tuple !== undefined && nextNodesOf(graph)(tuple.checkpoint).includes(run.fork_as_node);
   return run.base_fork_steps + (replacesNext ? 0 : 1);
@@ -61,8 +61,10 @@ export async function beginBranch(
   run: ClaimedRun,
   point: string,
 ): Promise<string> {
-  const changed = run.fork_values !== null;
-  if (!changed && point !== saver.head) return point;
+  // Inside of a subgraph the whole graph is as it was, and the change is the subgraph's.
+  const inside = run.fork_ns !== null;
+  const changed = run.fork_values !== null && !inside;
+  if (!changed && !inside && point !== saver.head) return point;
   const made = changed
     ? await graph.updateState(at(run, point), run.fork_values, run.fork_as_node ?? undefined)
     : await graph.updateState(at(run, point), null);

@@ -18,7 +18,8 @@ import { noteStray } from '../threads/stray-workflows.ts';
 import { askedInterrupts, withDeadline } from './asked-interrupts.ts';
 import { DeltaOutput } from './delta-output.ts';
 import { judgeFailure, type Retry } from './failure.ts';
-import { beginBranch, beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
+import { beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.ts';
+import { beginAt, beginInSubgraph, subgraphFork, type SubgraphFork } from './fork-subgraph.ts';
 import { findMachineryError } from './machinery.ts';
 import { nextNodesOf } from './next-nodes.ts';
 import { OwnTaskWatch } from './own-task.ts';
@@ -202,6 +203,8 @@ class Segment {
     }, this.#options.budgetMs);
     try {
       if (this.#overLimit()) throw recursionError(this.#run);
+      const inside = this.#insideSubgraph(this.#own(graph, saver));
+      if (inside && hasMoved(this.#run)) await beginInSubgraph(inside);
       let interrupted = await this.#stoppedBefore(graph, saver);
       if (!interrupted) {
         const next = await this.#nextTasks(graph, saver);
@@ -269,10 +272,10 @@ class Segment {
     const settings = streamSettings(this.#run, { signal: this.#stop.signal, control: this.#drain });
     const own = this.#own(graph, saver);
     const point = startPoint(this.#run);
-    const from: { checkpoint_id?: string } = {};
-    if (point !== undefined && point !== null)
-      from.checkpoint_id =
-        this.#run.kind === 'fork' ? await beginBranch(own, saver, this.#run, point) : point;
+    const from =
+      point === undefined || point === null
+        ? {}
+        : await beginAt(own, saver, this.#run, point, this.#insideSubgraph(own));
     // LangGraph goes on while the checkpoint that begins the branch is being stored.
     if (this.#run.kind === 'fork' && (await this.#supersteps?.beginsWithTasks(saver, from.checkpoint_id)))
       this.#drain.requestDrain('tasks have to run as activities');
@@ -288,6 +291,11 @@ class Segment {
       if (typeof update === 'object' && update !== null && '__interrupt__' in update) interrupted = true;
     }
     return interrupted;
+  }
+
+  #insideSubgraph(own: LoadedGraph['graph']): SubgraphFork | undefined {
+    const { database, saver: reader } = this.#options;
+    return subgraphFork({ database, reader, graph: own, run: this.#run, threadId: this.#request.thread_id });
   }
 
   #context(graph: LoadedGraph, saver: BoundSaver, notCounted: number) {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { uuid5 } from '@langchain/langgraph-checkpoint';
+import { namespaceParts } from '../contracts/namespaces.ts';
 import type { SlotLevel } from './operation-id.ts';
 
 /** What LangGraph says of the task that is executing, from its RunnableConfig. */
@@ -34,8 +35,7 @@ export function slotLevels(
   forkSteps = 0,
 ): SlotLevel[] {
   const parts = place.checkpointNs.split('|');
-  return parts.map((part, index) => {
-    const [name, taskId] = splitPart(part);
+  return namespaceParts(place.checkpointNs).map(({ node: name, taskId }, index) => {
     const graphNs = parts.slice(0, index).join('|');
     const notCounted = index === 0 ? forkSteps : 0;
     // A second subgraph called by one task: a bare number.
@@ -89,22 +89,36 @@ type OuterTask = {
 
 function outerExecution({ name, taskId, graphNs, step, checkpointId, notCounted }: OuterTask): string {
   if (step === undefined || typeof checkpointId !== 'string') return byTaskId(taskId);
+  const origin = originOf({ name, graphNs, step, checkpointId }, taskId);
+  if (origin === undefined) return byTaskId(taskId);
+  return `${step - notCounted}${origin[0] === '__pregel_push' ? `.${origin[1]}` : ''}`;
+}
+
+/** Where a task is planned: its node, the namespace of the graph, the superstep and the checkpoint. */
+export type Planning = { name: string; graphNs: string; step: number; checkpointId: string };
+
+/** What a task's id is made of besides. */
+export type TaskOrigin = readonly ['__pregel_pull', readonly string[]] | readonly ['__pregel_push', string];
+
+/** Found by trying; undefined for a task of another kind. */
+export function originOf(planning: Planning, taskId: string): TaskOrigin | undefined {
+  for (const trigger of pullTriggers(planning.name)) {
+    const origin = ['__pregel_pull', [trigger]] as const;
+    if (taskIdOf(planning, origin) === taskId) return origin;
+  }
+  for (let index = 0; index < MAX_SENDS; index += 1) {
+    const origin = ['__pregel_push', String(index)] as const;
+    if (taskIdOf(planning, origin) === taskId) return origin;
+  }
+  return undefined;
+}
+
+/** As LangGraph makes it. */
+export function taskIdOf({ name, graphNs, step, checkpointId }: Planning, origin: TaskOrigin): string {
   const ns = graphNs === '' ? name : `${graphNs}|${name}`;
-  const made = (...rest: unknown[]): string =>
-    uuid5(JSON.stringify([ns, String(step), name, ...rest]), checkpointId);
-  if (pullTriggers(name).some((trigger) => made('__pregel_pull', [trigger]) === taskId))
-    return String(step - notCounted);
-  for (let index = 0; index < MAX_SENDS; index += 1)
-    if (made('__pregel_push', String(index)) === taskId) return `${step - notCounted}.${index}`;
-  return byTaskId(taskId);
+  return uuid5(JSON.stringify([ns, String(step), name, ...origin]), checkpointId);
 }
 
 function byTaskId(taskId: string): string {
   return `t${taskId.replaceAll('-', '')}`;
-}
-
-/** `node:<uuid>` in its halves; a node's name may itself hold colons. */
-function splitPart(part: string): [name: string, taskId: string | undefined] {
-  const match = /^(.*):([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/s.exec(part);
-  return match?.[1] !== undefined ? [match[1], match[2]] : [part, undefined];
 }

@@ -77,10 +77,11 @@ async function again(
   const id = randomUUID();
   await client.query(
     `INSERT INTO ${database.table('runs')} (tenant_id, run_id, thread_id, kind, input, config, actor,
-       fork_checkpoint_id, fork_values, fork_as_node, effects)
+       fork_checkpoint_id, fork_values, fork_as_node, fork_ns, fork_ns_checkpoint_id, effects)
      SELECT tenant_id, $4, thread_id, $5, CASE WHEN $5 = 'input' THEN input END, config, $6,
        CASE WHEN $5 = 'fork' THEN fork_checkpoint_id END, CASE WHEN $5 = 'fork' THEN fork_values END,
-       CASE WHEN $5 = 'fork' THEN fork_as_node END, effects
+       CASE WHEN $5 = 'fork' THEN fork_as_node END, CASE WHEN $5 = 'fork' THEN fork_ns END,
+       CASE WHEN $5 = 'fork' THEN fork_ns_checkpoint_id END, effects
      FROM ${database.table('runs')} WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3`,
     [tenant, threadId, failed.run_id, id, kind, actor],
   );

@@ -34,6 +34,9 @@ export type ClaimedRun = {
   fork_checkpoint_id: string | null;
   fork_values: JsonValue;
   fork_as_node: string | null;
+  /** Of a fork that begins inside a subgraph: its namespace and checkpoint, below `fork_checkpoint_id`. */
+  fork_ns: string | null;
+  fork_ns_checkpoint_id: string | null;
   /** The same count for the checkpoint that the fork begins at. */
   base_fork_steps: number;
   effects: EffectsMode;
@@ -125,7 +128,7 @@ async function claimRun(
        r.stop_as, r.rewound,
        r.base_checkpoint_id, r.base_step, t.fence, t.checkpoint_thread_id, t.lineage_root, t.head_checkpoint_id,
        t.head_step, t.state_version, coalesce(t.head_fork_steps, 0) AS head_fork_steps, r.fork_checkpoint_id,
-       r.fork_values, r.fork_as_node, coalesce(${checkpoint(FORK_STEPS, forked)}, 0) AS base_fork_steps, r.effects, r.retry,
+       r.fork_values, r.fork_as_node, r.fork_ns, r.fork_ns_checkpoint_id, coalesce(${checkpoint(FORK_STEPS, forked)}, 0) AS base_fork_steps, r.effects, r.retry,
        t.branch_id, t.branch_effects`,
     [tenant, threadId, version ?? null],
   );
