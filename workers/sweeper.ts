@@ -1,9 +1,11 @@
 import type { Client } from '@temporalio/client';
 import { endOnOtherQueue, isAwake, signalCancel, wakeThread, type WakeTarget } from '../src/client/wake.ts';
+import { mirrorSchedules } from '../src/client/schedule-mirror.ts';
 import type { Database } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
 import { straySettled, strayThreads, type StrayThread } from '../src/threads/stray-workflows.ts';
 import { fireDue, overdueThreads } from '../src/threads/deadlines.ts';
+import { fireSchedule, overdueSchedules } from '../src/threads/schedules.ts';
 import { takeUnsignalled, type UnfinishedRun } from '../src/threads/wake-list.ts';
 
 /** How often the sweeper looks, in ms. */
@@ -51,6 +53,11 @@ async function sweep({ database, temporal }: { database: Database; temporal: Cli
     const { run } = await fireDue(database, tenant_id, thread_id);
     if (run) await wakeThread(temporal, { schema: database.schema, tenant_id, ...run }, run.run_id);
   }
+  for (const { tenant_id, name } of await overdueSchedules(database)) {
+    const run = await fireSchedule(database, tenant_id, name);
+    if (run) await wakeThread(temporal, { schema: database.schema, tenant_id, ...run }, run.run_id);
+  }
+  await mirrorSchedules(temporal, database);
 }
 
 async function settleStray(temporal: Client, database: Database, thread: StrayThread): Promise<void> {

@@ -8,12 +8,14 @@ import { NativeConnection, Worker, bundleWorkflowCode, type WorkflowBundleOption
 import { HandOver } from '../src/activities/hand-over.ts';
 import { heartbeatThread, mainThreadHeartbeats, type Heartbeats } from '../src/activities/heartbeats.ts';
 import { createMigrateActivities } from '../src/activities/migrate-activities.ts';
+import { createScheduleActivities } from '../src/activities/schedule-activities.ts';
 import { createThreadActivities } from '../src/activities/thread-activities.ts';
 import { PerdureSaver } from '../src/checkpoint/saver.ts';
 import type { TemporalServer } from '../src/config/config.ts';
 import { temporalConnection } from '../src/config/temporal-connection.ts';
 import { registerSearchAttributes } from '../src/client/search-attributes.ts';
-import { temporalError } from '../src/client/wake.ts';
+import { temporalError, wakeThread } from '../src/client/wake.ts';
+import { controlTaskQueue } from '../src/contracts/ids.ts';
 import type { LoadedGraph } from '../src/graph/load-graphs.ts';
 import { GraphRegistry } from '../src/graph/registry.ts';
 import { createTaskRunner } from '../src/graph/run-task.ts';
@@ -22,6 +24,7 @@ import { installOperationFetch } from '../src/operations/operation-fetch.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
 import { fireDue } from '../src/threads/deadlines.ts';
+import { fireSchedule } from '../src/threads/schedules.ts';
 import { forgetWorker, reportWorker } from '../src/threads/workers.ts';
 import { quiet } from './quiet.ts';
 import { servedQueues } from './served-queues.ts';
@@ -109,6 +112,10 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     heartbeats = ownThread ? heartbeatThread(options.temporal, logger) : mainThreadHeartbeats();
     const throttle = ownThread ? HEARTBEAT_THROTTLE_BESIDE_THREAD : HEARTBEAT_THROTTLE;
     const saver = new PerdureSaver(database);
+    const temporal = new Client({
+      connection: connections.client,
+      namespace: options.temporal.namespace ?? 'default',
+    });
     const parts = { database, graphs, saver, workerId: id, budgetMs: options.segmentBudgetMs };
     const activities = {
       ...createThreadActivities({
@@ -122,14 +129,21 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
         heartbeats,
       }),
       ...createMigrateActivities({ database, saver, graphs }),
+      ...createScheduleActivities({
+        fire: async ({ tenant_id, name }) => {
+          const run = await fireSchedule(database, tenant_id, name);
+          if (run) await wakeThread(temporal, { schema, tenant_id, ...run }, run.run_id);
+          return run?.run_id ?? null;
+        },
+      }),
     };
     const workflowBundle = options.workflowBundle ?? (await workflowCode());
     const common = {
       connection: connections.native,
       namespace: options.temporal.namespace ?? 'default',
       // Both are written into most events of a thread's history: short ones halve it.
-          identity: `${hostname()}/${process.pid}`,
-          buildId: 'perdure',
+      identity: `${hostname()}/${process.pid}`,
+      buildId: 'perdure',
       activities,
       maxConcurrentActivityTaskExecutions: options.maxConcurrentSegments,
       maxHeartbeatThrottleInterval: throttle,
@@ -138,6 +152,16 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     };
     const queues = servedQueues(schema, graphs.all(), options.taskQueues);
     const workers = await Promise.all([
+      Worker.create({
+        ...common,
+        workflowBundle,
+        ...PATIENCE,
+        taskQueue: controlTaskQueue(schema),
+        // Its workflows are short and few: nothing is kept, and one poll of each kind is enough.
+        maxCachedWorkflows: 0,
+        maxConcurrentWorkflowTaskPolls: 1,
+        maxConcurrentActivityTaskPolls: 1,
+      }),
       ...queues.graphs.map(({ task_queue: taskQueue }) =>
         Worker.create({
           ...common,
@@ -163,10 +187,6 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     const alive = setInterval(() => {
       report().catch((error: unknown) => logger.warn({ error: String(error) }, 'could not report as alive'));
     }, SIGN_OF_LIFE_MS);
-    const temporal = new Client({
-      connection: connections.client,
-      namespace: options.temporal.namespace ?? 'default',
-    });
     await registerSearchAttributes(temporal).catch((error: unknown) =>
       logger.info({ error: String(error) }, 'threads have no search attributes in Temporal'),
     );

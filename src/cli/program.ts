@@ -6,6 +6,7 @@ import type { ResumeOptions } from './resume-command.ts';
 import type { RetryOptions } from './retry-command.ts';
 import type { RunOptions } from './run-command.ts';
 import type { ThreadsOptions } from './thread-commands.ts';
+import { addScheduleCommands } from './schedule-program.ts';
 import { addTimeTravelCommands } from './time-travel-program.ts';
 import { addCommon, examples, limit, noWorker, workers, type Start } from './program-parts.ts';
 import type { UpOptions } from './server-commands.ts';
@@ -37,6 +38,7 @@ export function createProgram(host: Host, version: string): Program {
   addServerCommands(program, start);
   addRunCommands(program, start);
   addThreadCommands(program, start);
+  addScheduleCommands(program, start);
   addTimeTravelCommands(program, start);
   addOperationCommands(program, start);
   return { command: program, status: () => status };
@@ -54,8 +56,8 @@ Which project: the nearest langgraph.json from here upward, or --project. Its da
 (PERDURE_HOME moves it). DATABASE_URL and TEMPORAL_ADDRESS point to servers of your own.
 
 What starts what: up, run, resume, retry, fork and threads migrate start servers and a worker where they don't run;
-cancel, migrate and operations resolve start servers (the last a worker too). threads, thread, approvals, history, diff, operations and
-doctor only look: where nothing runs they say so.
+schedule, cancel, migrate and operations resolve start servers (the last a worker too). threads, thread, approvals,
+schedules, history, diff, operations and doctor only look: where nothing runs they say so.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 waiting for a person.`;
 

@@ -53,6 +53,7 @@ import { operationQuestion, questionOf } from './operation-questions.ts';
 import { outputAt } from './output.ts';
 import { parseResolution } from './resolution.ts';
 import { RunWaiter } from './run-waiter.ts';
+import { Schedules } from './schedules.ts';
 import { signalCancel, temporalError, wakeThread, type WakeTarget } from './wake.ts';
 
 export type ConnectOptions = {
@@ -125,6 +126,7 @@ export class PerdureClient {
   readonly database: Database;
   readonly temporal: Client;
   readonly tenant: string;
+  readonly schedules: Schedules;
   readonly #saver: PerdureSaver;
   readonly #waiter: RunWaiter;
   readonly #close: (() => Promise<void>) | undefined;
@@ -135,6 +137,7 @@ export class PerdureClient {
     this.tenant = parts.tenant;
     this.#saver = new PerdureSaver(parts.database);
     this.#waiter = new RunWaiter(parts.database);
+    this.schedules = new Schedules({ ...parts, wake: (run) => this.#wake(run) });
     this.#close = parts.close;
   }
 

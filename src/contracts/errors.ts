@@ -145,6 +145,14 @@ export class UnknownRunError extends PerdureError {
   }
 }
 
+export class UnknownScheduleError extends PerdureError {
+  constructor(name: string) {
+    super('SCHEDULE_UNKNOWN', `No schedule '${name}' exists. 'perdure schedules' lists those that do.`, {
+      name,
+    });
+  }
+}
+
 /** No such interrupt is pending on the thread. `details.pending` lists the ids that are. */
 export class UnknownInterruptError extends PerdureError {
   constructor(message: string, details: { thread_id: string; pending: string[] } & Record<string, unknown>) {

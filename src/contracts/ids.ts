@@ -65,6 +65,16 @@ export function migrateWorkflowId(schema: string, graph: string, version: string
   return `${installationPrefix(schema)}migrate/${graphRef(graph, version)}/${id}`;
 }
 
+/** The task queue that every worker of the installation serves, whatever its graphs. */
+export function controlTaskQueue(schema: string): string {
+  return `${installationPrefix(schema)}control`;
+}
+
+/** The Temporal Schedule behind a schedule. */
+export function temporalScheduleId(schema: string, tenant: string, name: string): string {
+  return `${installationPrefix(schema)}schedule/${encodeURIComponent(tenant)}/${encodeURIComponent(name)}`;
+}
+
 /** The task queue of one version of one graph. */
 export function graphTaskQueue(schema: string, graph: string, version: string): string {
   return `${installationPrefix(schema)}${graphRef(graph, version)}`;
