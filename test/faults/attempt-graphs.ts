@@ -52,6 +52,7 @@ export function attemptGraphs(effects: Effects) {
   return {
     ten: chain(State, act),
     delta: chain(DeltaState, act),
+    inside: inside(act),
     abreast: abreast(act),
     agent: agent(effects, [durableTools({ lease: LEASE })]),
     plainAgent: agent(effects, []),
@@ -69,6 +70,25 @@ function chain(state: typeof State, act: Act) {
   const edges = graph as unknown as { addEdge(from: string, to: string): void };
   [START, ...STEPS].forEach((step, index) => edges.addEdge(step, STEPS[index] ?? END));
   return graph.compile();
+}
+
+/** Two nodes of a subgraph between two of the graph. */
+function inside(act: Act) {
+  const does = (label: string) => async (state: Input) => ({ log: [await act(label, state.kind)] });
+  const sub = new StateGraph({ state: State, output: Annotation.Root({ log: State.spec.log }) })
+    .addNode('in_1', does('in_1'))
+    .addNode('in_2', does('in_2'))
+    .addEdge(START, 'in_1')
+    .addEdge('in_1', 'in_2')
+    .compile();
+  return new StateGraph(State)
+    .addNode('first', does('first'))
+    .addNode('node', sub)
+    .addNode('last', does('last'))
+    .addEdge(START, 'first')
+    .addEdge('first', 'node')
+    .addEdge('node', 'last')
+    .compile();
 }
 
 /** Rounds of tasks that act side by side, as `Send`s. */

@@ -38,6 +38,8 @@ export type Attempts = {
   begin(graph: GraphName, input: JsonValue): Promise<string>;
   /** Begins a new branch before the superstep. */
   fork(threadId: string, superstep: number, request: Omit<ForkRequest, 'checkpoint_id'>): Promise<void>;
+  /** Begins a new branch at a checkpoint of the thread's subgraph, counted from the oldest. */
+  forkInside(threadId: string, index: number, request: Omit<ForkRequest, 'checkpoint_id'>): Promise<void>;
   /** An attempt in a process of its own. @throws Error when it was not killed at the point. */
   killed(graph: GraphName, threadId: string, point: string): Promise<void>;
   /** Attempts in this process until the thread's runs have ended; gives the last one. */
@@ -68,6 +70,12 @@ export async function openAttempts(): Promise<Attempts> {
     async fork(threadId, superstep, request) {
       const found = (await client.history(threadId, 100)).find((entry) => entry.superstep === superstep - 1);
       const checkpoint_id = found?.checkpoint_id ?? '';
+      await requestFork(database, 'default', threadId, { ...request, checkpoint_id });
+    },
+    async forkInside(threadId, index, request) {
+      const all = await client.history(threadId, 100, { subgraphs: true });
+      const inside = all.filter((entry) => entry.checkpoint_ns !== '').toReversed();
+      const checkpoint_id = inside[index]?.checkpoint_id ?? '';
       await requestFork(database, 'default', threadId, { ...request, checkpoint_id });
     },
     async killed(graph, threadId, point) {

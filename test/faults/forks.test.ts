@@ -51,6 +51,28 @@ describe.each(FORKS)('%s', (_, fork, log) => {
   }, 120_000);
 });
 
+test('a fork inside a subgraph, killed while it begins, ends as one that nothing disturbs', async () => {
+  const begun = async () => {
+    const id = await attempts.begin('inside', { log: [], kind: 'exclusive' });
+    await attempts.advance('inside', id);
+    // Before in_2: the input, the start and in_1 come before it.
+    await attempts.forkInside(id, 2, { values: { log: ['by hand'] } });
+    return id;
+  };
+  const undisturbed = await begun();
+  await attempts.advance('inside', undisturbed);
+  const result = await attempts.left('inside', undisturbed);
+  const effects = ['first', 'in_1', 'in_2', 'last'];
+  expect(result).toMatchObject({ thread: 'idle', next: [], effects });
+  expect((result.values['log'] as string[]).slice(-4)).toEqual(['in_1', 'by hand', 'in_2', 'last']);
+  for (const point of ['fork:begun', 'checkpoint:before-put#2', 'checkpoint:before-put#3']) {
+    const id = await begun();
+    await attempts.killed('inside', id, point);
+    await attempts.advance('inside', id);
+    expect({ point, left: await attempts.left('inside', id) }).toEqual({ point, left: result });
+  }
+}, 120_000);
+
 /** `point#n` counts from the beginning of the process: the fork's own process has passed none before. */
 function relative(own: readonly string[], earlier: readonly string[]): string[] {
   return own.map((point) => {
