@@ -69,6 +69,7 @@ describe('fork', { timeout: LIMIT }, () => {
     [['--at', 'nowhere'], 1, 'CHECKPOINT_UNKNOWN', 'perdure history mira'],
     [['--at', 'x', '--as-node', 'write'], 2, 'USAGE_INVALID', '--set'],
     [['--at', 'x', '--set', '{oops'], 2, 'USAGE_INVALID', '--set'],
+    [['--at', 'x', '--config', '{"recursion_limit":0}'], 2, 'USAGE_INVALID', '--config'],
     [['--at', 'x', '--set', 'null.json'], 2, 'USAGE_INVALID', '--set'],
   ])('with %j is refused', async (options, status, code, hint) => {
     project.write('null.json', 'null');
@@ -115,6 +116,11 @@ describe('history', { timeout: LIMIT }, () => {
       thread_id: 'mira',
       checkpoints: [{ checkpoint_id: json['head_checkpoint_id'], parent_checkpoint_id: expect.any(String) }],
     });
+  });
+
+  test('lists those of subgraphs when asked, with the way to each', async () => {
+    const { stdout } = await project.perdure(['history', 'mira', '--subgraphs', '--limit', '3']);
+    expect(stdout.split('\n')[0]).toMatch(/NEXT\s+SUBGRAPH$/);
   });
 
   const drawn = (...pairs: [string, string | null][]) =>
