@@ -1,4 +1,4 @@
-import { Annotation, interrupt, Send, START, StateGraph } from '@langchain/langgraph';
+import { Annotation, DeltaChannel, interrupt, Send, START, StateGraph } from '@langchain/langgraph';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { JsonValue } from '../../src/contracts/json.ts';
 import type { RunResult } from '../../src/contracts/runs.ts';
@@ -30,6 +30,12 @@ const inner = new StateGraph(State)
   .addEdge(START, 'in1')
   .addEdge('in1', 'ask')
   .compile();
+/** A channel that no checkpoint holds whole. */
+const Delta = Annotation.Root({
+  log: new DeltaChannel<string[], string[]>((all, updates) => [...all, ...updates.flat()], {
+    snapshotFrequency: 4,
+  }) as never,
+}) as unknown as typeof State;
 let failing = true;
 const graphs = {
   refund: new StateGraph(State)
@@ -47,6 +53,15 @@ const graphs = {
   several: new StateGraph(State)
     .addNode('one', asks('each'))
     .addConditionalEdges(START, () => [1, 2].map((amount) => new Send('one', { amount })), ['one'])
+    .compile(),
+  delta: ['a', 'b', 'c']
+    .reduce(
+      (graph, name) => graph.addNode(name, () => ({ log: [name] })) as never,
+      new StateGraph(Delta) as StateGraph<typeof State.spec, typeof State.State, typeof State.Update, string>,
+    )
+    .addEdge(START, 'a')
+    .addEdge('a', 'b')
+    .addEdge('b', 'c')
     .compile(),
   fails: new StateGraph(State)
     .addNode('fail', () => {
@@ -203,6 +218,18 @@ test('a copy of a failed thread can be retried, of one that ended goes on with n
   expect(await at.client.readRun(run_id)).toMatchObject({ status: 'success', values: { log: ['done'] } });
   const more = await at.client.run({ graph: 'fails', thread_id: another, input: { v: 'y' } });
   expect(more.values).toMatchObject({ v: 'y', log: ['done', 'done'] });
+});
+
+test('a copy holds what a DeltaChannel has gathered, at its end and in between', async () => {
+  const { thread_id } = await at.client.run({ graph: 'delta', input: { log: ['in'] } });
+  const more = await at.client.run({ graph: 'delta', thread_id, input: { log: ['more'] } });
+  expect(logOf(more)).toEqual(['in', 'a', 'b', 'c', 'more', 'a', 'b', 'c']);
+  const whole = await at.client.copyThread(thread_id);
+  const next = { graph: 'delta', thread_id: whole.thread_id, input: { log: ['copy'] } };
+  expect(logOf(await at.client.run(next))).toEqual([...(logOf(more) as string[]), 'copy', 'a', 'b', 'c']);
+  const part = await at.client.copyThread(thread_id, { checkpointId: await before(thread_id, 'c') });
+  const { run_id } = await at.client.continueThread(part.thread_id);
+  expect(logOf(await at.client.waitForRun(run_id))).toEqual(logOf(more));
 });
 
 test('a copy sleeps as long as the original', async () => {
