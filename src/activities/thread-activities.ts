@@ -1,5 +1,6 @@
 import { Context } from '@temporalio/activity';
 import { isPerdureError } from '../contracts/errors.ts';
+import { ofGraphTaskQueue, ofThreadWorkflowId } from '../contracts/ids.ts';
 import type { AdvanceResult, DueRequest, DueResult, ThreadActivities } from '../contracts/thread-workflow.ts';
 import type { TaskRunner } from '../graph/run-task.ts';
 import type { SegmentControl, SegmentRunner } from '../graph/segment.ts';
@@ -47,7 +48,12 @@ export function createThreadActivities({
     }
   };
   return {
-    advanceThread: (request) => beating((control) => runSegment(request, control), isHandedOver),
+    advanceThread(call) {
+      const { workflowExecution, taskQueue } = Context.current().info;
+      const thread = ofThreadWorkflowId(workflowExecution?.workflowId ?? '');
+      const request = { ...thread, ...ofGraphTaskQueue(taskQueue), ...call };
+      return beating((control) => runSegment(request, control), isHandedOver);
+    },
     runTask: (request) =>
       beating(
         (control) => runTask(request, control),

@@ -60,6 +60,14 @@ export function threadWorkflowId(schema: string, tenant: string, thread: string)
   return `${installationPrefix(schema)}thread/${encodeURIComponent(tenant)}/${encodeURIComponent(thread)}`;
 }
 
+/** The reverse of {@link threadWorkflowId}. @throws Error when it is no thread's. */
+export function ofThreadWorkflowId(id: string): { tenant_id: string; thread_id: string } {
+  const [kind, tenant, thread] = id.split('/').slice(-3);
+  if (kind !== 'thread' || tenant === undefined || thread === undefined)
+    throw new Error(`'${id}' is not the id of a thread's workflow.`);
+  return { tenant_id: decodeURIComponent(tenant), thread_id: decodeURIComponent(thread) };
+}
+
 /** The workflow that moves some threads to another version. */
 export function migrateWorkflowId(schema: string, graph: string, version: string, id: string): string {
   return `${installationPrefix(schema)}migrate/${graphRef(graph, version)}/${id}`;
@@ -78,6 +86,14 @@ export function temporalScheduleId(schema: string, tenant: string, name: string)
 /** The task queue of one version of one graph. */
 export function graphTaskQueue(schema: string, graph: string, version: string): string {
   return `${installationPrefix(schema)}${graphRef(graph, version)}`;
+}
+
+/** The reverse of {@link graphTaskQueue}. @throws Error when it is no graph's. */
+export function ofGraphTaskQueue(queue: string): { graph: string; version: string } {
+  const [graph, version] = queue.split('/').at(-1)?.split('@') ?? [];
+  if (graph === undefined || version === undefined)
+    throw new Error(`'${queue}' is not the task queue of a graph's version.`);
+  return { graph, version };
 }
 
 /** The task queue that a node's policy names, for one version of one graph. */

@@ -143,7 +143,8 @@ export type DueResult = {
 };
 
 export type ThreadActivities = {
-  advanceThread(request: AdvanceRequest): Promise<AdvanceResult>;
+  /** Which thread, and at which version, the workflow's id and its task queue say. */
+  advanceThread(call?: Pick<AdvanceRequest, 'failed'>): Promise<AdvanceResult>;
   runTask(request: RunTaskRequest): Promise<RunTaskResult>;
   /** Does what is due on the thread: see docs/time.md. */
   fireDue(request: DueRequest): Promise<DueResult>;

@@ -390,11 +390,13 @@ class Segment {
       this.#request.thread_id,
       end,
     );
+    const { more, next_due } = recorded;
     return {
       outcome: ended.status,
       run_id: this.#run.run_id,
-      ...recorded,
+      more,
       waiting: ended.status === 'interrupted',
+      ...(next_due === null ? {} : { next_due }),
     };
   }
 }

@@ -20,13 +20,11 @@ import {
   type ThreadActivities,
   type ThreadWorkflowArgs,
 } from '../contracts/thread-workflow.ts';
+import { Grace } from './grace.ts';
 import { settleTasks } from './tasks.ts';
 
 const wakeSignal = defineSignal<[string]>(WAKE_SIGNAL);
 const cancelSignal = defineSignal<[string]>(CANCEL_SIGNAL);
-
-/** How long an idle thread keeps its workflow open. */
-const GRACE = '1 minute';
 
 /** Events after which the history is cut, though the server has not yet asked for it: a waking thread replays it. */
 const MAX_HISTORY_EVENTS = 1_000;
@@ -64,6 +62,7 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
   let waiting = args.carried?.waiting ?? false;
   let failed = args.carried?.failed;
   let nextDue = args.carried?.next_due ?? null;
+  const grace = new Grace();
   for (;;) {
     if (!more && announced.size === 0) {
       if (nextDue !== null) {
@@ -72,7 +71,7 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
         nextDue = fired ? fired.next_due : nextDue;
         if (fired && !more) continue;
       } else if (waiting) await condition(() => announced.size > 0);
-      else if (!(await condition(() => announced.size > 0, GRACE))) {
+      else if (!(await grace.await(() => announced.size > 0))) {
         await condition(allHandlersFinished);
         if (announced.size === 0) return;
       }
@@ -125,7 +124,7 @@ async function advance(
   try {
     return await scope.run(async () => {
       const of = { tenant_id, thread_id, graph, version };
-      const result = await advanceThread({ ...of, ...(failed ? { failed } : {}) });
+      const result = failed ? await advanceThread({ failed }) : await advanceThread();
       return settleTasks(result, of, isHistoryLong);
     });
   } catch (error) {
