@@ -1,4 +1,11 @@
-import { Annotation, interrupt, START, StateGraph, type LangGraphRunnableConfig } from '@langchain/langgraph';
+import {
+  Annotation,
+  interrupt,
+  Send,
+  START,
+  StateGraph,
+  type LangGraphRunnableConfig,
+} from '@langchain/langgraph';
 import { defineGraph } from '../../src/graph/define-graph.ts';
 import { threadWorkflowId } from '../../src/contracts/ids.ts';
 import { WAKE_SIGNAL } from '../../src/contracts/thread-workflow.ts';
@@ -37,7 +44,36 @@ const graph = (version: string) =>
       .compile(),
     migrations: { '1->2': (values) => values },
   });
-export const served = { one: graph('1'), two: graph('2') };
+
+/** As many tasks at once as asked for, each an activity; one fails the first time, or waits until it is cancelled. */
+const tasks = defineGraph({
+  name: 'tasks',
+  version: '1',
+  graph: new StateGraph(State)
+    .addNode('plan', () => ({}))
+    .addNode('task', async ({ i, how }: { i: number; how: string }, config: LangGraphRunnableConfig) => {
+      const { signal, configurable } = config;
+      const id = String(configurable?.['thread_id']);
+      if (how === 'fail' && i === 0 && !failed.has(id)) {
+        failed.add(id);
+        throw new TypeError('a bug');
+      }
+      if (how !== 'wait') return { log: [`task ${i}`] };
+      waiting.add(id);
+      await new Promise((resolve) => signal?.addEventListener('abort', resolve));
+      throw new Error('told to stop');
+    })
+    .addNode('alone', () => ({ log: ['alone'] }))
+    .addEdge(START, 'plan')
+    .addConditionalEdges('plan', ({ how }) => [0, 1, 2].map((i) => new Send('task', { i, how })), ['task'])
+    .addEdge('task', 'alone')
+    .compile(),
+  nodes: {
+    task: { run: 'activity', concurrency: 2, retry: { maximumAttempts: 1 } },
+    alone: { run: 'activity' },
+  },
+});
+export const served = { one: graph('1'), two: graph('2'), tasks };
 
 /** One typical life of a workflow, lived against real servers. Gives the workflow whose history is to be kept. */
 export type Life = (at: Installation) => Promise<{ workflowId: string; runId?: string | undefined }>;
@@ -154,6 +190,26 @@ export const LIVES: Readonly<Record<string, Life>> = {
     const thread_id = decodeURIComponent(workflowId.split('/').at(-1) ?? '');
     await answer(at, thread_id);
     return { workflowId };
+  },
+
+  'tasks-as-activities': async (at) => {
+    const { thread_id } = await at.client.run({ graph: 'tasks', input: { how: 'answer' } });
+    return workflowOf(at, thread_id);
+  },
+
+  'task-failed-and-retried': async (at) => {
+    const { thread_id } = await at.client.run({ graph: 'tasks', input: { how: 'fail' } });
+    const { run_id } = await at.client.retry(thread_id);
+    await at.client.waitForRun(run_id);
+    return workflowOf(at, thread_id);
+  },
+
+  'tasks-cancelled': async (at) => {
+    const { thread_id, run_id } = await at.client.startRun({ graph: 'tasks', input: { how: 'wait' } });
+    await until(() => waiting.has(thread_id));
+    await at.client.cancel(thread_id);
+    await at.client.waitForRun(run_id);
+    return workflowOf(at, thread_id);
   },
 
   'migrate-threads': async (at) => {
