@@ -139,6 +139,17 @@ export class UnknownCheckpointError extends PerdureError {
   }
 }
 
+/** The thread's checkpoints from that time were pruned: this one is among them, or never was. */
+export class PrunedCheckpointError extends PerdureError {
+  constructor(threadId: string, checkpointId: string, prunedAt: string) {
+    super(
+      'CHECKPOINT_PRUNED',
+      `Checkpoint '${checkpointId}' of thread '${threadId}' is not there: checkpoints from its time were pruned at ${prunedAt}. 'perdure history ${threadId}' lists those that were kept.`,
+      { thread_id: threadId, checkpoint_id: checkpointId, pruned_at: prunedAt },
+    );
+  }
+}
+
 export class UnknownRunError extends PerdureError {
   constructor(runId: string) {
     super('RUN_UNKNOWN', `No run '${runId}' exists.`, { run_id: runId });
