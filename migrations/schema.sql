@@ -262,6 +262,24 @@ CREATE TABLE thread_migrations (
 );
 CREATE INDEX thread_migrations_by_thread ON thread_migrations USING btree (tenant_id, thread_id, sequence);
 
+CREATE TABLE thread_prunings (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  thread_id text NOT NULL,
+  sequence bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+  pruned_at timestamp with time zone DEFAULT now() NOT NULL,
+  first_checkpoint_id text NOT NULL,
+  last_checkpoint_id text NOT NULL,
+  checkpoints integer NOT NULL,
+  blobs integer NOT NULL,
+  writes integer NOT NULL,
+  elements integer NOT NULL,
+  bytes bigint NOT NULL,
+  policy json NOT NULL,
+  actor text NOT NULL,
+  PRIMARY KEY (tenant_id, thread_id, sequence),
+  FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id)
+);
+
 CREATE TABLE threads (
   tenant_id text DEFAULT 'default'::text NOT NULL,
   thread_id text NOT NULL,

@@ -88,8 +88,7 @@ class Namespace {
 function keepRoots(roots: Namespace, { last, before, needed }: Keep): void {
   const newest = roots.newestFirst();
   const children = new Map<string, number>();
-  for (const { parent } of newest)
-    if (parent !== null) children.set(parent, (children.get(parent) ?? 0) + 1);
+  for (const { parent } of newest) if (parent !== null) children.set(parent, (children.get(parent) ?? 0) + 1);
   newest.forEach(({ id, madeAt }, place) => {
     // An age that can't be told keeps it.
     const young = before !== undefined && !(madeAt < before);
@@ -104,7 +103,12 @@ function keepRoots(roots: Namespace, { last, before, needed }: Keep): void {
 }
 
 /** A subgraph's checkpoints stay with the root checkpoint whose task ran it. */
-function keepNested(ns: string, namespace: Namespace, roots: Namespace, newestRoot: string | undefined): void {
+function keepNested(
+  ns: string,
+  namespace: Namespace,
+  roots: Namespace,
+  newestRoot: string | undefined,
+): void {
   const newest = namespace.newestFirst();
   for (const { id, root } of newest)
     if (root === null || roots.kept.has(root) || newestRoot === undefined || root > newestRoot)

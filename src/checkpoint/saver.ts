@@ -197,9 +197,16 @@ export class PerdureSaver extends PostgresSaver {
         return;
       }
       const missing = await this.#writer.missingElements(threadId, countedOn);
-      if (missing.length === 0 || tried === TRIES) throw new ThreadDeletedError(threadId);
-      this.#stored.forget(threadId);
+      if (tried === TRIES) throw new ThreadDeletedError(threadId);
+      if (missing.length > 0) this.#stored.forget(threadId);
+      else if (!(await this.#isThere(threadId))) throw new ThreadDeletedError(threadId);
     }
+  }
+
+  /** Whether the thread that refused a write is there after all: its fence was raised while the write waited. */
+  async #isThere(threadId: string): Promise<boolean> {
+    const state = (await this.#writer.hasThreads()) ? await this.#writer.threadState(threadId) : undefined;
+    return state?.deleted === false;
   }
 
   #storedOf(config: Configurable): Set<string> | undefined {

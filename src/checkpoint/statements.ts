@@ -11,7 +11,8 @@ export type Statement = { name: string; text: string };
  * - `attempt-head`: the fence is the attempt's and the head the one it built on; moves the head (root checkpoints).
  * - `attempt`: the fence is the attempt's (task writes, nested checkpoints).
  * - `attempt-task`: the same, and the attempt is the newest on its task.
- * - `free-head`, `free`: the same for a saver used alone: the thread is not deleted, or unknown to the runtime.
+ * - `free-head`, `free`: the same for a saver used alone: the thread is not deleted, or unknown to the runtime. Where the
+ *   fence was raised while the statement waited for the row, it is refused: elements that it counts on may be gone.
  * - `none`: the database has no table of threads.
  */
 export type Gate = 'attempt-head' | 'attempt' | 'attempt-task' | 'free-head' | 'free' | 'none';
@@ -100,6 +101,7 @@ function gateText(tables: Tables, gate: Gate, withElements: boolean): { text: st
   const moveHead = (head: string, version: string) =>
     `UPDATE ${threads} SET head_checkpoint_id = ${head}, updated_at = now(),
        state_version = state_version + CASE WHEN head_checkpoint_id IS NOT DISTINCT FROM ${version} THEN 0 ELSE 1 END`;
+  const sameFence = ` AND fence = (SELECT fence FROM ${threads} WHERE checkpoint_thread_id = $1)`;
   const freeRest = `SELECT 1 AS ok FROM known UNION ALL
        SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM ${threads} WHERE checkpoint_thread_id = $1)${complete}`;
   switch (gate) {
@@ -128,14 +130,14 @@ function gateText(tables: Tables, gate: Gate, withElements: boolean): { text: st
     case 'free-head':
       return {
         text: `known AS (${moveHead('GREATEST(head_checkpoint_id, $2)', '$2')}
-       WHERE checkpoint_thread_id = $1 AND deleted_at IS NULL${complete} RETURNING 1),
+       WHERE checkpoint_thread_id = $1 AND deleted_at IS NULL${sameFence}${complete} RETURNING 1),
      gate AS (${freeRest})`,
         parameters: 2,
       };
     case 'free':
       return {
         text: `known AS MATERIALIZED (SELECT 1 FROM ${threads}
-       WHERE checkpoint_thread_id = $1 AND deleted_at IS NULL${complete} FOR SHARE),
+       WHERE checkpoint_thread_id = $1 AND deleted_at IS NULL${sameFence}${complete} FOR SHARE),
      gate AS (${freeRest})`,
         parameters: 1,
       };

@@ -2,6 +2,7 @@ import { diffCheckpoints, type ValueChange } from '../client/diff.ts';
 import { readHistory } from '../client/history.ts';
 import { namespaceParts } from '../contracts/namespaces.ts';
 import { readHead } from '../threads/views.ts';
+import { readPrunedHistory } from '../threads/prunings.ts';
 import { checkThreadId } from './thread-id.ts';
 import { EXIT } from './exit-status.ts';
 import { historyGraph } from './history-graph.ts';
@@ -17,15 +18,16 @@ export async function showHistory(
   { limit, subgraphs = false }: { limit: number; subgraphs?: boolean },
 ): Promise<number> {
   checkThreadId(threadId);
-  const { checkpoints, head } = await withDatabase(session, async (database, tenant) => ({
+  const { checkpoints, head, pruned } = await withDatabase(session, async (database, tenant) => ({
     checkpoints: await readHistory(database, tenant, threadId, { limit, subgraphs }),
     head: await readHead(database, tenant, threadId),
+    pruned: await readPrunedHistory(database, tenant, threadId),
   }));
-  session.output.result({ thread_id: threadId, head_checkpoint_id: head, checkpoints }, () => {
+  session.output.result({ thread_id: threadId, head_checkpoint_id: head, pruned, checkpoints }, () => {
     const roots = checkpoints.filter((entry) => entry.checkpoint_ns === '');
     const graph = new Map(historyGraph(roots).map((lines, index) => [roots[index], lines]));
     const empty = ['', '', '', '', '', '', ...(subgraphs ? [''] : [])];
-    return table(
+    const list = table(
       ['', 'STEP', 'CHECKPOINT', 'MADE', 'SOURCE', 'VERSION', 'NEXT', ...(subgraphs ? ['SUBGRAPH'] : [])],
       checkpoints.flatMap((entry) => {
         const lines = graph.get(entry) ?? [''];
@@ -46,6 +48,8 @@ export async function showHistory(
       }),
       'no checkpoints yet',
     );
+    if (pruned === null) return list;
+    return `${list}\n\n${pruned.checkpoints} older checkpoints were pruned, last at ${time(pruned.pruned_at)}.`;
   });
   return EXIT.done;
 }

@@ -31,3 +31,7 @@ export const workers = () =>
     'how many worker processes, 1 to 100 (default: as many as run, or one)',
   ).argParser(wholeNumber(100));
 export const noWorker = () => new Option('--no-worker', 'start no worker here');
+export const keepLast = () =>
+  new Option('--keep-last <n>', 'the newest so many checkpoints of each thread stay').argParser(
+    wholeNumber(1_000_000),
+  );

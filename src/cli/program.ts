@@ -9,6 +9,7 @@ import type { ThreadsOptions } from './thread-commands.ts';
 import { addScheduleCommands } from './schedule-program.ts';
 import { addTimeTravelCommands } from './time-travel-program.ts';
 import { addCommon, examples, limit, noWorker, workers, type Start } from './program-parts.ts';
+import { addPruneCommand } from './prune-program.ts';
 import type { UpOptions } from './server-commands.ts';
 import { addVersionCommands } from './versions-program.ts';
 import { perform, type CommonOptions, type Host, type Work } from './session.ts';
@@ -40,6 +41,7 @@ export function createProgram(host: Host, version: string): Program {
   addThreadCommands(program, start);
   addScheduleCommands(program, start);
   addTimeTravelCommands(program, start);
+  addPruneCommand(program, start);
   addOperationCommands(program, start);
   return { command: program, status: () => status };
 }

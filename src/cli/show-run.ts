@@ -26,6 +26,8 @@ export function showRun(session: Session, result: RunResult): number {
     const where = `thread ${bold(plain(result.thread_id))}, ${result.graph}@${result.version}, run ${result.run_id}`;
     switch (result.status) {
       case 'success':
+        if (result.output_pruned_at !== undefined)
+          return `${green('done')}: ${where}\nIts output went when its last checkpoint was pruned, at ${time(result.output_pruned_at)}.`;
         return `${green('done')}: ${where}\n${plain(JSON.stringify(result.values ?? null, null, 2))}`;
       case 'interrupted':
         if (result.stopped_by !== undefined)

@@ -5,6 +5,7 @@ import type { TemporalServer } from '../config/config.ts';
 import { isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import type { ThreadMigration } from '../contracts/migrate-workflow.ts';
+import type { ThreadPruning } from '../contracts/pruning.ts';
 import {
   NEW_EFFECT_QUESTION_PREFIX,
   type OperationResolution,
@@ -43,6 +44,7 @@ import {
   type InterruptFilter,
   type ThreadFilter,
 } from '../threads/views.ts';
+import { prunedAt } from '../threads/prunings.ts';
 import { markSignalled } from '../threads/wake-list.ts';
 import { toCopyRequest, toForkRequest, type CopyOptions, type ForkOptions } from './branch-options.ts';
 import { copyThread, type CopiedThread } from './copy-thread.ts';
@@ -52,6 +54,7 @@ import { migrateThreads, type MigrateOptions } from './migrate.ts';
 import { operationQuestion, questionOf } from './operation-questions.ts';
 import { outputAt } from './output.ts';
 import { parseResolution } from './resolution.ts';
+import { pruneThreads, type PruneOptions } from './prune.ts';
 import { RunWaiter } from './run-waiter.ts';
 import { Schedules } from './schedules.ts';
 import { signalCancel, temporalError, wakeThread, type WakeTarget } from './wake.ts';
@@ -220,7 +223,7 @@ export class PerdureClient {
    * Copies a thread: the same graph version and lineage, the checkpoints that lead to where the copy stands, and, where
    * that is where the original stands, its pending questions. Nothing runs, and the original stays as it is. What was
    * done outside is on record for both, so that neither does it again.
-   * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | ThreadBusyError | ThreadExistsError | UnknownCheckpointError | VersionMismatchError
+   * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | ThreadBusyError | ThreadExistsError | UnknownCheckpointError | PrunedCheckpointError | VersionMismatchError
    */
   copyThread(threadId: string, options: CopyOptions = {}): Promise<CopiedThread> {
     return copyThread(this.database, this.tenant, threadId, toCopyRequest(options));
@@ -244,13 +247,16 @@ export class PerdureClient {
     const { thread_id, run_id, graph, version, status } = row;
     const result: RunResult = { thread_id, run_id, graph, version, status };
     if (status === 'success' && row.output !== null) result.values = row.output;
-    else if (status === 'success' && row.checkpoint_id !== null)
-      result.values = await outputAt(
-        this.#saver,
-        row.checkpoint_thread_id,
-        row.checkpoint_id,
-        row.output_channels,
-      );
+    else if (status === 'success' && row.checkpoint_id !== null) {
+      const { checkpoint_thread_id: id, checkpoint_id: at, output_channels: channels } = row;
+      const values = await outputAt(this.#saver, id, at, channels);
+      const pruned =
+        values === undefined
+          ? await prunedAt(this.database, this.database, this.tenant, thread_id, at)
+          : null;
+      if (pruned === null) result.values = values ?? {};
+      else result.output_pruned_at = pruned;
+    }
     if (status === 'interrupted' && row.stopped_by === null) {
       const pending = await listInterrupts(this.database, this.tenant, {
         thread_id,
@@ -330,6 +336,15 @@ export class PerdureClient {
    */
   migrateThreads(options: MigrateOptions): AsyncGenerator<ThreadMigration> {
     return migrateThreads(this, options);
+  }
+
+  /**
+   * Deletes old checkpoints of threads and tells of each thread as it is done. What a thread still needs stays; one with
+   * an unfinished run is left alone. Nothing is ever pruned unless it is asked for.
+   * @throws InvalidInputError where nothing says what to keep; UnknownThreadError | StorageUnavailableError
+   */
+  prune(options: PruneOptions): AsyncGenerator<ThreadPruning> {
+    return pruneThreads(this.database, this.tenant, options);
   }
 
   /** The thread's checkpoints, newest first: those of the whole graph, or of subgraphs as well. @throws UnknownThreadError */

@@ -21,7 +21,7 @@ export type CopiedThread = {
 
 /**
  * Copies a thread, in one transaction that sees one moment and locks nothing of the original.
- * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | ThreadBusyError | ThreadExistsError | UnknownCheckpointError | VersionMismatchError
+ * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | ThreadBusyError | ThreadExistsError | UnknownCheckpointError | PrunedCheckpointError | VersionMismatchError
  */
 export async function copyThread(
   database: Database,

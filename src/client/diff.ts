@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { PerdureSaver } from '../checkpoint/saver.ts';
-import { UnknownCheckpointError } from '../contracts/errors.ts';
 import { checkpointThreadId } from '../contracts/ids.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import { jsonView } from '../graph/json-view.ts';
 import type { Database } from '../postgres/database.ts';
+import { absentCheckpoint } from '../threads/prunings.ts';
 import { readThread } from '../threads/views.ts';
 
 /** One difference. Only in `b`: no `before`. Only in `a`: no `after`. */
@@ -19,7 +19,7 @@ export type CheckpointDiff = { a: string; b: string; changes: ValueChange[] };
 
 /**
  * What differs between the values of two of a thread's root checkpoints, channel by channel.
- * @throws UnknownThreadError | UnknownCheckpointError
+ * @throws UnknownThreadError | UnknownCheckpointError | PrunedCheckpointError
  */
 export async function diffCheckpoints(
   database: Database,
@@ -35,7 +35,7 @@ export async function diffCheckpoints(
     const tuple = await saver.getTuple({
       configurable: { thread_id, checkpoint_ns: '', checkpoint_id: checkpointId },
     });
-    if (!tuple) throw new UnknownCheckpointError(threadId, checkpointId);
+    if (!tuple) throw await absentCheckpoint(database, database, tenant, threadId, checkpointId);
     const channels = Object.entries(tuple.checkpoint.channel_values)
       .filter(([channel, value]) => !isInternal(channel) && !isDeltaSnapshot(value))
       .sort(([one], [other]) => (one < other ? -1 : 1));

@@ -6,6 +6,8 @@ export type { CopiedThread } from './copy-thread.ts';
 export type { CheckpointDiff, ValueChange } from './diff.ts';
 export type { MigrateOptions } from './migrate.ts';
 export type { ThreadMigration, MigrationOutcome } from '../contracts/migrate-workflow.ts';
+export type { PruneOptions } from './prune.ts';
+export type { ThreadPruning } from '../contracts/pruning.ts';
 export type { HistoryEntry } from './history.ts';
 export type {
   RunRequest,

@@ -195,6 +195,8 @@ export const runResult = z.object({
   status: runStatus,
   /** The graph's output, when it ended in `success`. */
   values: jsonValue.optional(),
+  /** When the checkpoint that held its output was pruned: it has no `values` then. */
+  output_pruned_at: z.string().optional(),
   /** What is waited for, when it ended in `interrupted`. Empty for a static interrupt: see `next`. */
   interrupts: z
     .array(interruptView.pick({ id: true, node: true, value: true, kind: true, due_at: true }))

@@ -4,12 +4,12 @@ import {
   ThreadBusyError,
   ThreadDeletedError,
   ThreadExistsError,
-  UnknownCheckpointError,
   UnknownThreadError,
 } from '../contracts/errors.ts';
 import type { EffectsMode } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
 import { branchId } from '../contracts/ids.ts';
+import { absentCheckpoint } from './prunings.ts';
 import { requireSameVersion } from './request-fork.ts';
 
 /** The thread that is copied, as the transaction sees it, and the root checkpoint that its copy stands at. */
@@ -39,7 +39,7 @@ type SourceRow = Omit<CopySource, 'checkpoint_id' | 'state_version' | 'next' | '
   busy_with: string | null;
 };
 
-/** @throws UnknownThreadError | ThreadDeletedError | ThreadBusyError | UnknownCheckpointError | VersionMismatchError | InvalidInputError */
+/** @throws UnknownThreadError | ThreadDeletedError | ThreadBusyError | UnknownCheckpointError | PrunedCheckpointError | VersionMismatchError | InvalidInputError */
 export async function readCopySource(
   client: pg.PoolClient,
   database: Database,
@@ -78,7 +78,7 @@ export async function readCopySource(
     [tenant, thread.checkpoint_thread_id, checkpointId],
   );
   const [checkpoint] = found.rows;
-  if (!checkpoint) throw new UnknownCheckpointError(threadId, checkpointId);
+  if (!checkpoint) throw await absentCheckpoint(client, database, tenant, threadId, checkpointId);
   requireSameVersion(thread, checkpointId, checkpoint.graph_version);
   const { head, status, busy_with: busyWith, deleted: _, ...rest } = thread;
   const settled = checkpointId === head && busyWith === null && status !== 'busy';

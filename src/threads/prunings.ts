@@ -4,7 +4,9 @@ import type { KeptReason, PrunedRows, PruningPolicy } from '../contracts/pruning
 import type { Database } from '../postgres/database.ts';
 
 /** What reads: the database, or a transaction under way. */
-type Reader = Pick<Database, 'query'> | Pick<pg.PoolClient, 'query'>;
+type Reader = {
+  query<R extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<pg.QueryResult<R>>;
+};
 
 /** A thread that is to be pruned, locked until the transaction ends. */
 export type ThreadToPrune = {

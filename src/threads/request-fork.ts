@@ -1,16 +1,17 @@
 import type pg from 'pg';
-import { InvalidInputError, UnknownCheckpointError, VersionMismatchError } from '../contracts/errors.ts';
+import { InvalidInputError, VersionMismatchError } from '../contracts/errors.ts';
 import { checkpointThreadId, graphRef } from '../contracts/ids.ts';
 import { counts, namespaceParts } from '../contracts/namespaces.ts';
 import { forkRequest, type ForkRequest } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
 import { lockThread, type LockedThread } from './locked-thread.ts';
+import { absentCheckpoint } from './prunings.ts';
 import { insertRun, refuseReservedConfigurable, type RecordedRun, type Waking } from './request-run.ts';
 
 /**
  * Records a run that begins a new branch of the thread at one of its checkpoints, queued behind the thread's
  * other runs. What was there stays as it is.
- * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | UnknownCheckpointError | VersionMismatchError
+ * @throws InvalidInputError | UnknownThreadError | ThreadDeletedError | UnknownCheckpointError | PrunedCheckpointError | VersionMismatchError
  */
 export async function requestFork(
   database: Database,
@@ -95,7 +96,7 @@ async function placeOf(
     [tenant, checkpointThreadId(tenant, threadId), checkpointId],
   );
   const [row] = rows;
-  if (!row) throw new UnknownCheckpointError(threadId, checkpointId);
+  if (!row) throw await absentCheckpoint(client, database, tenant, threadId, checkpointId);
   requireSameVersion({ ...thread, thread_id: threadId }, checkpointId, row.graph_version);
   const config = row.config ?? {};
   if (row.ns === '') return { root: checkpointId, ns: null, config };

@@ -1,8 +1,9 @@
-import { UnknownCheckpointError, UnknownRunError, UnknownThreadError } from '../contracts/errors.ts';
+import { UnknownRunError, UnknownThreadError } from '../contracts/errors.ts';
 import { checkpointThreadId } from '../contracts/ids.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import type { InterruptView, RunView, ThreadView } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
+import { absentCheckpoint } from './prunings.ts';
 import { QUESTION_DIGEST } from './question-digest.ts';
 
 /** Postgres' own ISO 8601 in UTC, with milliseconds. */
@@ -148,7 +149,7 @@ export async function readHead(database: Database, tenant: string, threadId: str
   return rows[0]?.head ?? null;
 }
 
-/** @throws UnknownCheckpointError unless it is one of the thread's checkpoints. */
+/** @throws UnknownCheckpointError | PrunedCheckpointError unless it is one of the thread's checkpoints. */
 export async function requireCheckpoint(
   database: Database,
   tenant: string,
@@ -159,5 +160,5 @@ export async function requireCheckpoint(
     `SELECT FROM ${database.table('checkpoints')} WHERE thread_id = $1 AND checkpoint_id = $2`,
     [checkpointThreadId(tenant, threadId), checkpointId],
   );
-  if (rowCount === 0) throw new UnknownCheckpointError(threadId, checkpointId);
+  if (rowCount === 0) throw await absentCheckpoint(database, database, tenant, threadId, checkpointId);
 }
