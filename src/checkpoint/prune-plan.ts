@@ -71,6 +71,8 @@ class Namespace {
 
   /** Keeps a checkpoint, and the ancestors that reading it needs. */
   keep(id: string, reason: KeptReason): void {
+    // A reason of its own is the better one to tell.
+    if (this.kept.get(id) === 'delta') this.kept.set(id, reason);
     let why = reason;
     for (let at = this.byId.get(id); at && !this.kept.has(at.id); why = 'delta') {
       this.kept.set(at.id, why);

@@ -103,7 +103,7 @@ export async function prunedAt(
 ): Promise<string | null> {
   const { rows } = await reader.query<{ at: Date }>(
     `SELECT pruned_at AS at FROM ${database.table('thread_prunings')}
-     WHERE tenant_id = $1 AND thread_id = $2 AND $3 COLLATE "C" BETWEEN first_checkpoint_id COLLATE "C" AND last_checkpoint_id COLLATE "C"
+     WHERE tenant_id = $1 AND thread_id = $2 AND $3 COLLATE "C" >= first_checkpoint_id AND $3 COLLATE "C" <= last_checkpoint_id
      ORDER BY sequence LIMIT 1`,
     [tenant, threadId, checkpointId],
   );
