@@ -1,3 +1,4 @@
+import { namespaceParts } from '../contracts/namespaces.ts';
 import type { KeptReason } from '../contracts/pruning.ts';
 
 /** A checkpoint, as far as it decides about pruning. */
@@ -128,5 +129,5 @@ function keepNested(
 
 /** Whether a subgraph was compiled with `checkpointer: true`: its namespace names no task, and lasts from run to run. */
 function keepsState(ns: string): boolean {
-  return !ns.includes(':');
+  return namespaceParts(ns).every(({ taskId }) => taskId === undefined);
 }

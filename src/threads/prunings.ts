@@ -50,10 +50,11 @@ export async function neededCheckpoints(
      SELECT origin_ns, origin_checkpoint_id, 'question' FROM ${database.table('interrupts')}
      WHERE tenant_id = $1 AND thread_id = $2 AND status = 'pending'
      UNION ALL
-     SELECT '', id, 'retry' FROM (
-       SELECT base_checkpoint_id, fork_checkpoint_id, checkpoint_id FROM ${database.table('runs')}
-       WHERE tenant_id = $1 AND thread_id = $2 AND status = 'error' AND $3 ORDER BY sequence DESC LIMIT 1) r,
-       unnest(ARRAY[base_checkpoint_id, fork_checkpoint_id, checkpoint_id]) AS u(id) WHERE id IS NOT NULL`,
+     SELECT u.ns, u.id, 'retry' FROM (
+       SELECT * FROM ${database.table('runs')}
+       WHERE tenant_id = $1 AND thread_id = $2 AND status = 'error' AND $3 ORDER BY sequence DESC LIMIT 1) r
+     CROSS JOIN LATERAL (VALUES ('', r.base_checkpoint_id), ('', r.fork_checkpoint_id), ('', r.checkpoint_id),
+       (r.fork_ns, r.fork_ns_checkpoint_id)) AS u(ns, id) WHERE u.id IS NOT NULL`,
     [tenant, threadId, thread.status === 'error'],
   );
   const heads = [thread.head_checkpoint_id, thread.rewound_to].flatMap((id) =>
