@@ -44,7 +44,6 @@ import {
   type InterruptFilter,
   type ThreadFilter,
 } from '../threads/views.ts';
-import { prunedAt } from '../threads/prunings.ts';
 import { markSignalled } from '../threads/wake-list.ts';
 import { toCopyRequest, toForkRequest, type CopyOptions, type ForkOptions } from './branch-options.ts';
 import { copyThread, type CopiedThread } from './copy-thread.ts';
@@ -52,7 +51,7 @@ import { diffCheckpoints, type CheckpointDiff } from './diff.ts';
 import { readHistory, type HistoryEntry } from './history.ts';
 import { migrateThreads, type MigrateOptions } from './migrate.ts';
 import { operationQuestion, questionOf } from './operation-questions.ts';
-import { outputAt } from './output.ts';
+import { outputOf } from './output.ts';
 import { parseResolution } from './resolution.ts';
 import { pruneThreads, type PruneOptions } from './prune.ts';
 import { RunWaiter } from './run-waiter.ts';
@@ -246,17 +245,8 @@ export class PerdureClient {
     const row = await readRun(this.database, this.tenant, runId);
     const { thread_id, run_id, graph, version, status } = row;
     const result: RunResult = { thread_id, run_id, graph, version, status };
-    if (status === 'success' && row.output !== null) result.values = row.output;
-    else if (status === 'success' && row.checkpoint_id !== null) {
-      const { checkpoint_thread_id: id, checkpoint_id: at, output_channels: channels } = row;
-      const values = await outputAt(this.#saver, id, at, channels);
-      const pruned =
-        values === undefined
-          ? await prunedAt(this.database, this.database, this.tenant, thread_id, at)
-          : null;
-      if (pruned === null) result.values = values ?? {};
-      else result.output_pruned_at = pruned;
-    }
+    if (status === 'success')
+      Object.assign(result, await outputOf(this.database, this.#saver, this.tenant, row));
     if (status === 'interrupted' && row.stopped_by === null) {
       const pending = await listInterrupts(this.database, this.tenant, {
         thread_id,

@@ -160,7 +160,7 @@ async function take(of: App, thread: string, step: Step, ids: readonly string[])
     await of.updateState(place(step.editAt), { log: ['edited'] }, 'end');
   else if ('replayAt' in step && ids.length > 0) await of.invoke(null, place(step.replayAt));
   else if ('forkAt' in step && ids.length > 0) {
-    const config = await of.updateState(place(step.forkAt), { v: step.v, delta: [step.v] } as never, 'note');
+    const config = await of.updateState(place(step.forkAt), { v: step.v, delta: [step.v] }, 'note');
     await of.invoke(null, { ...config, durability: 'sync' as const });
   }
   const { values, next, tasks } = await of.getState(at(thread));
@@ -210,9 +210,9 @@ describe('what pruning leaves', () => {
           expect(values).toEqual((await own.getState(at(other))).values);
         },
       ),
-      { numRuns: 10 },
+      { numRuns: 6 },
     );
-    expect(went).toBeGreaterThan(10);
+    expect(went).toBeGreaterThan(5);
   }, 120_000);
 
   test('is what a pending question refers to, of a subgraph too', async () => {
@@ -347,7 +347,7 @@ describe('E22: pruning gives back what old turns took', () => {
   test.each<ChatKind>(['plain', 'delta', 'agent'])(
     '%s: what is left is the newest state, and goes on',
     async (kind) => {
-      const [turns, size] = [kind === 'delta' ? 60 : 30, 2_000];
+      const [turns, size] = [kind === 'delta' ? 45 : 20, 2_000];
       const thread = await makeThread(database);
       const own = chat(kind, saver, size) as unknown as {
         invoke(input: unknown, config: unknown): Promise<{ messages: { id: string; text: string }[] }>;
