@@ -11,6 +11,7 @@ import type { BoundSaver, PerdureSaver } from '../checkpoint/saver.ts';
 import { withRunContext } from '../operations/run-context.ts';
 import type { Database } from '../postgres/database.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
+import { askedToEndAs } from '../threads/cancel.ts';
 import { postponeRun, readPause } from '../threads/postpone-run.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
 import { nextDue } from '../threads/deadlines.ts';
@@ -331,7 +332,7 @@ class Segment {
     const machinery = saver.failure ?? findMachineryError(error);
     if (machinery && findMachineryError(machinery)) throw machinery;
     if (this.#control.cancelled.aborted) {
-      const stopped = await this.#askedToEndAs();
+      const stopped = await askedToEndAs(this.#options.database, this.#request.tenant_id, this.#run.run_id);
       if (stopped !== undefined) return { status: stopped, supersede: 'none' };
       // The worker's time is up, or the cancel was for a run that has ended: this one goes on elsewhere.
       return 'handed_over';
@@ -359,17 +360,6 @@ class Segment {
     await postponeRun(this.#options.database, tenant_id, thread_id, { run_id, fence, ...retry });
     faultPoint('segment:postponed');
     return { outcome: 'retry', run_id, more: true, waiting: false, retry_in_ms: retry.delayMs };
-  }
-
-  /** What the run is to end as, where it was cancelled, or stopped by newer input. */
-  async #askedToEndAs(): Promise<'cancelled' | 'interrupted' | 'rolled_back' | undefined> {
-    const { database } = this.#options;
-    const { rows } = await database.query<{ stop_as: 'cancelled' | 'interrupted' | 'rolled_back' }>(
-      `SELECT coalesce(stop_as, 'cancelled') AS stop_as FROM ${database.table('runs')}
-       WHERE tenant_id = $1 AND run_id = $2 AND cancel_requested_at IS NOT NULL`,
-      [this.#request.tenant_id, this.#run.run_id],
-    );
-    return rows[0]?.stop_as;
   }
 
   #begunBranch(head: string | null): boolean {

@@ -62,3 +62,17 @@ export async function cancelThread(database: Database, tenant: string, threadId:
     };
   });
 }
+
+/** What a run is to end as, where it was cancelled, or stopped by newer input. */
+export async function askedToEndAs(
+  database: Database,
+  tenant: string,
+  runId: string,
+): Promise<'cancelled' | 'interrupted' | 'rolled_back' | undefined> {
+  const { rows } = await database.query<{ stop_as: 'cancelled' | 'interrupted' | 'rolled_back' }>(
+    `SELECT coalesce(stop_as, 'cancelled') AS stop_as FROM ${database.table('runs')}
+     WHERE tenant_id = $1 AND run_id = $2 AND cancel_requested_at IS NOT NULL`,
+    [tenant, runId],
+  );
+  return rows[0]?.stop_as;
+}
