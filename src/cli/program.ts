@@ -59,7 +59,7 @@ Which project: the nearest langgraph.json from here upward, or --project. Its da
 
 What starts what: up, run, resume, retry, fork and threads migrate start servers and a worker where they don't run;
 schedule, cancel, migrate and operations resolve start servers (the last a worker too). threads, thread, approvals,
-schedules, history, diff, operations and doctor only look: where nothing runs they say so.
+schedules, history, diff, operations and doctor only look, and prune deletes: where nothing runs they say so.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 waiting for a person.`;
 
