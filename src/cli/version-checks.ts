@@ -19,7 +19,7 @@ export function missingVersions(served: ServedGraph[], loaded: LoadedGraph[]): P
         code: 'VERSION_NOT_SERVED',
         message:
           `${threads} thread${threads === 1 ? ' is' : 's are'} under way or waiting under ${graphRef(graph, version)} ` +
-          `(${busy} with a run to do, ${waiting} with a question), which no worker serves. ` +
+          `(${busy} with a run to do, ${waiting} waiting), which no worker serves. ` +
           (own ? "'perdure up' starts a worker for it." : 'Start a worker from the code of that version.') +
           move,
       };

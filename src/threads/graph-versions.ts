@@ -53,7 +53,7 @@ export type ServedGraph = {
   threads: number;
   /** A run is queued or in hand. */
   busy: number;
-  /** For a person. */
+  /** For a person, or until a time. */
   waiting: number;
   /** The newest run has ended well, or was cancelled. */
   idle: number;

@@ -7,13 +7,14 @@ import {
   type LangGraphRunnableConfig,
 } from '@langchain/langgraph';
 import { defineGraph } from '../../src/graph/define-graph.ts';
+import { askPerson, sleep } from '../../src/index.ts';
 import { threadWorkflowId } from '../../src/contracts/ids.ts';
 import { WAKE_SIGNAL } from '../../src/contracts/thread-workflow.ts';
 import { eventually, until } from '../support/eventually.ts';
 import type { Installation } from '../support/installation.ts';
 
 const State = Annotation.Root({
-  /** What the node does: `answer`, `ask`, `wait` until it is cancelled, `fail` the first time. */
+  /** What `second` does: `answer`, `ask`, `wait` until it is cancelled, `fail` the first time, `sleep`, `deadline`. */
   how: Annotation<string>(),
   log: Annotation<string[]>({ reducer: (a, b) => a.concat(b), default: () => [] }),
 });
@@ -30,6 +31,8 @@ const graph = (version: string) =>
       .addNode('second', async ({ how }, { signal, configurable }: LangGraphRunnableConfig) => {
         const id = String(configurable?.['thread_id']);
         if (how === 'ask') return { log: [String(interrupt('go on?'))] };
+        if (how === 'sleep') await sleep('1s');
+        if (how === 'deadline') return { log: [await askPerson('go on?', { after: '1s', answer: 'late' })] };
         if (how === 'fail' && !failed.has(id)) {
           failed.add(id);
           throw Object.assign(new Error('the far side is away'), { status: 503 });
@@ -151,6 +154,24 @@ export const LIVES: Readonly<Record<string, Life>> = {
     );
     const { thread_id } = await at.client.run({ graph: 'hurried', input: { how: 'answer' } });
     await hurried.stop();
+    return workflowOf(at, thread_id);
+  },
+
+  slept: async (at) => {
+    const { thread_id } = await run(at, 'sleep');
+    await until(async () => (await at.client.thread(thread_id)).status === 'idle');
+    return workflowOf(at, thread_id);
+  },
+
+  'sleeping-and-woken': async (at) => {
+    const { thread_id } = await run(at, 'sleep');
+    await run(at, 'answer', thread_id);
+    return workflowOf(at, thread_id);
+  },
+
+  'answered-by-a-deadline': async (at) => {
+    const { thread_id } = await run(at, 'deadline');
+    await until(async () => (await at.client.thread(thread_id)).status === 'idle');
     return workflowOf(at, thread_id);
   },
 
