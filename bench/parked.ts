@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { connect, type PerdureClient } from '../src/client/client.ts';
+import type { PerdureClient } from '../src/client/client.ts';
+import { connect } from '../src/client/connect.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import type { BenchServers } from './bench-servers.ts';
 import { startBenchWorker, type BenchWorker } from './bench-worker.ts';

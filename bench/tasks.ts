@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { connect, type PerdureClient } from '../src/client/client.ts';
+import type { PerdureClient } from '../src/client/client.ts';
+import { connect } from '../src/client/connect.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import type { BenchServers } from './bench-servers.ts';
 import { startBenchWorker } from './bench-worker.ts';

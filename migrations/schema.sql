@@ -303,6 +303,7 @@ CREATE TABLE threads (
   stray_workflow boolean DEFAULT false NOT NULL,
   copied_from text,
   copied_at text,
+  in_doubt boolean DEFAULT false NOT NULL,
   PRIMARY KEY (tenant_id, thread_id),
   UNIQUE (checkpoint_thread_id),
   CHECK (branch_effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),

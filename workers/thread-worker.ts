@@ -16,6 +16,7 @@ import { temporalConnection } from '../src/config/temporal-connection.ts';
 import { registerSearchAttributes } from '../src/client/search-attributes.ts';
 import { temporalError, wakeThread } from '../src/client/wake.ts';
 import { controlTaskQueue } from '../src/contracts/ids.ts';
+import type { AdvanceRequest } from '../src/contracts/thread-workflow.ts';
 import type { LoadedGraph } from '../src/graph/load-graphs.ts';
 import { GraphRegistry } from '../src/graph/registry.ts';
 import { createTaskRunner } from '../src/graph/run-task.ts';
@@ -24,11 +25,12 @@ import { installOperationFetch } from '../src/operations/operation-fetch.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
 import { fireDue } from '../src/threads/deadlines.ts';
+import { RestoreWatch } from '../src/threads/restore-watch.ts';
 import { fireSchedule } from '../src/threads/schedules.ts';
 import { forgetWorker, reportWorker } from '../src/threads/workers.ts';
 import { quiet } from './quiet.ts';
 import { servedQueues } from './served-queues.ts';
-import { startSweeper } from './sweeper.ts';
+import { startSweeper, type Sweeper } from './sweeper.ts';
 
 /**
  * How long workflow code may compute at a time. An option that the SDK has but does not show: its default, 5 s of the
@@ -116,7 +118,26 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       connection: connections.client,
       namespace: options.temporal.namespace ?? 'default',
     });
-    const parts = { database, graphs, saver, workerId: id, budgetMs: options.segmentBudgetMs };
+    let sweeper: Sweeper | undefined;
+    const watch = new RestoreWatch(database, (threads) => {
+      logger.error(
+        { threads },
+        'Postgres was put back to an earlier state: effects are looked for before new ones',
+      );
+      sweeper?.restored();
+    });
+    const parts = {
+      database,
+      graphs,
+      saver,
+      workerId: id,
+      budgetMs: options.segmentBudgetMs,
+      onUnknownThread: ({ thread_id, graph, version }: AdvanceRequest) =>
+        logger.error(
+          { thread_id, graph, version },
+          'a workflow is there for a thread that Postgres does not know',
+        ),
+    };
     const activities = {
       ...createThreadActivities({
         runSegment: createSegmentRunner(parts),
@@ -127,6 +148,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
         },
         handOver,
         heartbeats,
+        beforeWork: () => watch.beforeWork(),
       }),
       ...createMigrateActivities({ database, saver, graphs }),
       ...createScheduleActivities({
@@ -190,7 +212,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     await registerSearchAttributes(temporal).catch((error: unknown) =>
       logger.info({ error: String(error) }, 'threads have no search attributes in Temporal'),
     );
-    const sweeper = startSweeper({ database, temporal, logger });
+    sweeper = startSweeper({ database, temporal, logger, watch });
     const shutDown = () => {
       for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
     };
@@ -205,7 +227,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
         await Promise.allSettled(running);
         clearInterval(alive);
         restoreFetch();
-        await sweeper.stop();
+        await sweeper?.stop();
         await forgetWorker(database, tenant, id).catch(() => undefined);
         await close();
       }

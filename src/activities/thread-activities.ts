@@ -16,6 +16,8 @@ export type ThreadActivityOptions = {
   fireDue: (request: DueRequest) => Promise<DueResult>;
   handOver: HandOver;
   heartbeats: Heartbeats;
+  /** Called before any work on a thread. */
+  beforeWork: () => Promise<void>;
 };
 
 export function createThreadActivities({
@@ -24,6 +26,7 @@ export function createThreadActivities({
   fireDue,
   handOver,
   heartbeats,
+  beforeWork,
 }: ThreadActivityOptions): ThreadActivities {
   /** Runs `work` under signs of life, and keeps back what this worker would be given again while it stops. */
   const beating = async <R>(
@@ -32,6 +35,7 @@ export function createThreadActivities({
   ): Promise<R | Idle> => {
     const beat = heartbeats.begin(Context.current());
     try {
+      await beforeWork();
       const result = await work({
         cancelled: beat.cancelled,
         draining: handOver.draining,

@@ -11,7 +11,7 @@ import { addTimeTravelCommands } from './time-travel-program.ts';
 import { addCommon, examples, limit, noWorker, workers, type Start } from './program-parts.ts';
 import { addPruneCommand } from './prune-program.ts';
 import type { UpOptions } from './server-commands.ts';
-import { addVersionCommands } from './versions-program.ts';
+import { addRestoredCommand, addVersionCommands } from './versions-program.ts';
 import { perform, type CommonOptions, type Host, type Work } from './session.ts';
 
 // Commands import their work when they are called, so that --help costs no more than this file.
@@ -43,6 +43,7 @@ export function createProgram(host: Host, version: string): Program {
   addTimeTravelCommands(program, start);
   addPruneCommand(program, start);
   addOperationCommands(program, start);
+  addRestoredCommand(program, start);
   return { command: program, status: () => status };
 }
 

@@ -1,4 +1,5 @@
-import { connect, type PerdureClient } from '../client/client.ts';
+import type { PerdureClient } from '../client/client.ts';
+import { connect } from '../client/connect.ts';
 import { ensureWorker, workersServing, type EnsuredWorker, type WorkerNeed } from './local-workers.ts';
 import type { Progress } from './output.ts';
 import { startServers, type Servers, type Settings } from './project-context.ts';

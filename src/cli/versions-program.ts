@@ -32,3 +32,16 @@ export function addVersionCommands(threads: Command, start: Start): void {
       );
     });
 }
+
+/** The command for the day after a restore. */
+export function addRestoredCommand(program: Command, start: Start): void {
+  addCommon(program.command('restored'))
+    .summary('say that Postgres was put back to a backup')
+    .description(
+      'To be called after Postgres was put back to a backup while no worker ran; workers that run notice by themselves. Effects that the backup does not know are then looked for on the far side, or asked for, before a thread has new ones; workflows of threads that it does not know are ended. Repeating it is harmless.',
+    )
+    .addHelpText('after', examples('perdure restored'))
+    .action(async (_: unknown, command: Command) =>
+      start(command, async (session) => (await import('./restored-command.ts')).declareRestored(session)),
+    );
+}

@@ -1,7 +1,5 @@
 import { hostname } from 'node:os';
-import { Client, Connection } from '@temporalio/client';
-import { temporalConnection } from '../config/temporal-connection.ts';
-import type { TemporalServer } from '../config/config.ts';
+import type { Client } from '@temporalio/client';
 import { isPerdureError, UnknownOperationError } from '../contracts/errors.ts';
 import type { JsonValue } from '../contracts/json.ts';
 import type { ThreadMigration } from '../contracts/migrate-workflow.ts';
@@ -27,11 +25,12 @@ import {
   resolveOperation,
   type OperationFilter,
 } from '../operations/ledger-views.ts';
-import { openDatabase, type Database } from '../postgres/database.ts';
+import type { Database } from '../postgres/database.ts';
 import { answerInterrupt, continueThread, type Answered } from '../threads/answer.ts';
 import { cancelThread, type Cancelled } from '../threads/cancel.ts';
 import { listGraphVersions, type ServedGraph } from '../threads/graph-versions.ts';
 import { requestFork } from '../threads/request-fork.ts';
+import { declareRestored } from '../threads/restore-watch.ts';
 import { requestRun, type RecordedRun } from '../threads/request-run.ts';
 import { retryThread, type Retried } from '../threads/retry-thread.ts';
 import { effectsOf } from '../threads/stop-runs.ts';
@@ -43,6 +42,7 @@ import {
   readThread,
   type InterruptFilter,
   type ThreadFilter,
+  type ThreadKey,
 } from '../threads/views.ts';
 import { markSignalled } from '../threads/wake-list.ts';
 import { toCopyRequest, toForkRequest, type CopyOptions, type ForkOptions } from './branch-options.ts';
@@ -51,56 +51,13 @@ import { diffCheckpoints, type CheckpointDiff } from './diff.ts';
 import { readHistory, type HistoryEntry } from './history.ts';
 import { migrateThreads, type MigrateOptions } from './migrate.ts';
 import { operationQuestion, questionOf } from './operation-questions.ts';
+import { endOrphans } from './orphans.ts';
 import { outputOf } from './output.ts';
 import { parseResolution } from './resolution.ts';
 import { pruneThreads, type PruneOptions } from './prune.ts';
 import { RunWaiter } from './run-waiter.ts';
 import { Schedules } from './schedules.ts';
-import { signalCancel, temporalError, wakeThread, type WakeTarget } from './wake.ts';
-
-export type ConnectOptions = {
-  databaseUrl: string;
-  temporal: TemporalServer;
-  /** Default `perdure`. */
-  schema?: string;
-  /** Default `default`. */
-  tenant?: string;
-  /** Connections to Postgres at most. Default 10. */
-  poolSize?: number;
-};
-
-/** How long connect() waits for Temporal, in ms. */
-const CONNECT_TIMEOUT_MS = 10_000;
-
-/**
- * Opens a client. Temporal is reached at once, Postgres with the first call.
- * @throws TemporalUnavailableError | ConfigError
- */
-export async function connect(options: ConnectOptions): Promise<PerdureClient> {
-  let connection: Connection;
-  try {
-    connection = await Connection.connect({
-      ...temporalConnection(options.temporal),
-      connectTimeout: CONNECT_TIMEOUT_MS,
-    });
-  } catch (error) {
-    throw temporalError(error);
-  }
-  const database = openDatabase({
-    connectionString: options.databaseUrl,
-    ...(options.schema ? { schema: options.schema } : {}),
-    ...(options.poolSize ? { max: options.poolSize } : {}),
-  });
-  const temporal = new Client({ connection, namespace: options.temporal.namespace ?? 'default' });
-  return new PerdureClient({
-    database,
-    temporal,
-    tenant: options.tenant ?? 'default',
-    close: async () => {
-      await Promise.all([connection.close(), database.close()]);
-    },
-  });
-}
+import { signalCancel, wakeThread, type WakeTarget } from './wake.ts';
 
 /** A run that was recorded, and the runs that it stopped. */
 export type StartedRun = RecordedRun & { stopped?: StoppedRuns };
@@ -335,6 +292,17 @@ export class PerdureClient {
    */
   prune(options: PruneOptions): AsyncGenerator<ThreadPruning> {
     return pruneThreads(this.database, this.tenant, options);
+  }
+
+  /**
+   * Says that Postgres was put back to a backup: every thread looks for effects before it has new ones, until a run of
+   * it has succeeded. Workers that lived meanwhile notice by themselves. Repeating it is harmless.
+   * @returns how many threads there are, and those that only Temporal knew: their workflows are ended.
+   * @throws StorageUnavailableError | TemporalUnavailableError
+   */
+  async declareRestored(): Promise<{ threads: number; ended: ThreadKey[] }> {
+    const threads = await declareRestored(this.database);
+    return { threads, ended: await endOrphans(this.database, this.temporal) };
   }
 
   /** The thread's checkpoints, newest first: those of the whole graph, or of subgraphs as well. @throws UnknownThreadError */

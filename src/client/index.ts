@@ -1,4 +1,4 @@
-export { connect, PerdureClient, type AnswerOptions, type ConnectOptions } from './client.ts';
+export { connect, type ConnectOptions } from './connect.ts';
 export { responseTo, type Decision } from '../contracts/approvals.ts';
 export type { TemporalServer } from '../config/config.ts';
 export type { CopyOptions, ForkOptions } from './branch-options.ts';

@@ -57,7 +57,25 @@ function installationPrefix(schema: string): string {
 
 /** The workflow that is the only writer of the thread. Distinct for every pair of ids, whatever is in them. */
 export function threadWorkflowId(schema: string, tenant: string, thread: string): string {
-  return `${installationPrefix(schema)}thread/${encodeURIComponent(tenant)}/${encodeURIComponent(thread)}`;
+  return `${threadWorkflowPrefix(schema)}${encodeURIComponent(tenant)}/${encodeURIComponent(thread)}`;
+}
+
+/** What the ids of an installation's thread workflows begin with. */
+export function threadWorkflowPrefix(schema: string): string {
+  return `${installationPrefix(schema)}thread/`;
+}
+
+/** The thread of a workflow; undefined for an id that is none of the installation's threads. */
+export function parseThreadWorkflowId(
+  schema: string,
+  workflowId: string,
+): { tenant_id: string; thread_id: string } | undefined {
+  const prefix = threadWorkflowPrefix(schema);
+  const [tenant, thread, ...more] = workflowId.startsWith(prefix)
+    ? workflowId.slice(prefix.length).split('/')
+    : [];
+  if (tenant === undefined || thread === undefined || more.length > 0) return undefined;
+  return { tenant_id: decodeURIComponent(tenant), thread_id: decodeURIComponent(thread) };
 }
 
 /** The reverse of {@link threadWorkflowId}. @throws Error when it is no thread's. */

@@ -33,6 +33,8 @@ import { Supersteps, type NextTasks } from './supersteps.ts';
 import { TaskFailure } from './task-failure.ts';
 
 export type SegmentRunnerOptions = {
+  /** Called when a workflow asks for a thread that Postgres does not know. */
+  onUnknownThread?: (request: AdvanceRequest) => void;
   database: Database;
   graphs: GraphRegistry;
   saver: PerdureSaver;
@@ -61,7 +63,7 @@ export function createSegmentRunner(options: SegmentRunnerOptions): SegmentRunne
     const { tenant_id: tenant, thread_id: thread, version } = request;
     const run = await beginSegment(options.database, tenant, thread, version);
     if (!run) {
-      await noteStray(options.database, tenant, thread, version);
+      if (!(await noteStray(options.database, tenant, thread, version))) options.onUnknownThread?.(request);
       return nothingDue(options.database, request);
     }
     faultPoint('segment:begun');

@@ -66,32 +66,36 @@ type ClaimRow = {
  * One statement: it checks the fence, and inserts the operation or takes it over where that is safe. Taken over is
  * what is known not to have happened (`pending`, `failed`); what is unknown, or running under a lease that is past,
  * where the kind allows it to run again; a `pure` one with other arguments; and our own claim, whose reply was lost.
+ * On a thread that is in doubt (Postgres was put back to a backup) what the ledger doesn't have is inserted as `unknown`.
  */
 const claimSql = (threads: string, operations: string): string => `
 WITH thread AS (
-  SELECT fence FROM ${threads} WHERE tenant_id = $1 AND thread_id = $2 AND deleted_at IS NULL
+  SELECT fence, in_doubt AND $11 IN ('reconcilable', 'exclusive') AS in_doubt
+  FROM ${threads} WHERE tenant_id = $1 AND thread_id = $2 AND deleted_at IS NULL
 ), claimed AS (
   INSERT INTO ${operations} AS held (
     tenant_id, operation_id, lineage_root, thread_id, run_id, node, tool, tool_call_id, business_key, kind,
     status, args_hash, args, attempts, lease_token, lease_until, started_at, branch_id, slot_id
   )
   SELECT $1, $4, $5, $2, $6::uuid, $7, $8, $9, $10, $11,
-    'running', $12, $13::json, 1, $14::uuid, now() + $15 * interval '1 millisecond', now(), $16, $17
+    CASE WHEN in_doubt THEN 'unknown' ELSE 'running' END, $12, $13::json, 1,
+    CASE WHEN in_doubt THEN NULL ELSE $14::uuid END,
+    CASE WHEN in_doubt THEN NULL ELSE now() + $15 * interval '1 millisecond' END, now(), $16, $17
   FROM thread WHERE fence = $3::bigint AND $18::boolean
   ON CONFLICT (tenant_id, operation_id) DO UPDATE SET
     thread_id = EXCLUDED.thread_id, run_id = EXCLUDED.run_id, node = EXCLUDED.node, tool = EXCLUDED.tool,
     tool_call_id = EXCLUDED.tool_call_id, kind = EXCLUDED.kind, status = 'running',
     args_hash = EXCLUDED.args_hash, args = EXCLUDED.args, branch_id = EXCLUDED.branch_id, result_type = NULL, result = NULL, error = NULL,
-    attempts = held.attempts + CASE WHEN held.lease_token = EXCLUDED.lease_token THEN 0 ELSE 1 END,
-    lease_token = EXCLUDED.lease_token, lease_until = EXCLUDED.lease_until,
+    attempts = held.attempts + CASE WHEN held.lease_token = $14::uuid THEN 0 ELSE 1 END,
+    lease_token = $14::uuid, lease_until = now() + $15 * interval '1 millisecond',
     started_at = now(), finished_at = NULL
   WHERE held.status IN ('pending', 'failed')
-    OR (held.status = 'running' AND held.lease_token = EXCLUDED.lease_token)
+    OR (held.status = 'running' AND held.lease_token = $14::uuid)
     OR ((held.status <> 'running' OR held.lease_until < now())
       AND EXCLUDED.kind = 'pure' AND held.args_hash <> EXCLUDED.args_hash)
     OR ((held.status = 'unknown' OR (held.status = 'running' AND held.lease_until < now()))
       AND EXCLUDED.kind IN ('pure', 'idempotent') AND held.args_hash = EXCLUDED.args_hash)
-  RETURNING attempts
+  RETURNING CASE WHEN status = 'running' THEN attempts END AS attempts
 )
 SELECT
   thread.fence::text AS current_fence, thread.fence = $3::bigint AS fenced, claimed.attempts AS claimed_attempts,

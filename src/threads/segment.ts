@@ -282,6 +282,7 @@ async function recordEnd(
                        WHEN r.status = 'error' THEN 'error' ELSE 'idle' END,
          branch_id = CASE WHEN r.undone THEN t.branch_id ELSE coalesce($11, t.branch_id) END,
          branch_effects = CASE WHEN r.undone THEN t.branch_effects ELSE coalesce($12, t.branch_effects) END,
+         in_doubt = t.in_doubt AND r.status <> 'success',
          rewound = CASE WHEN r.undone THEN t.rewound OR r.moved ELSE t.rewound AND NOT r.moved END,
          rewound_to = CASE WHEN r.undone AND r.moved AND NOT t.rewound THEN r.base_checkpoint_id
                            WHEN r.moved AND NOT r.undone THEN NULL ELSE t.rewound_to END

@@ -6,18 +6,23 @@ export type StrayThread = { tenant_id: string; thread_id: string; graph: string;
 /**
  * Notes that a workflow of the thread asked for a version that the thread is no longer under, so that a sweeper ends
  * it and wakes the thread where it belongs. Does nothing when the version is the thread's.
+ * @returns whether the thread is known at all.
  */
 export async function noteStray(
   database: Database,
   tenant: string,
   threadId: string,
   asked: string,
-): Promise<void> {
-  await database.query(
-    `UPDATE ${database.table('threads')} SET stray_workflow = true
-     WHERE tenant_id = $1 AND thread_id = $2 AND version <> $3 AND NOT stray_workflow AND deleted_at IS NULL`,
+): Promise<boolean> {
+  const { rows } = await database.query<{ known: boolean }>(
+    `WITH stray AS (
+       UPDATE ${database.table('threads')} SET stray_workflow = true
+       WHERE tenant_id = $1 AND thread_id = $2 AND version <> $3 AND NOT stray_workflow AND deleted_at IS NULL
+     )
+     SELECT EXISTS (SELECT FROM ${database.table('threads')} WHERE tenant_id = $1 AND thread_id = $2) AS known`,
     [tenant, threadId, asked],
   );
+  return rows[0]?.known ?? false;
 }
 
 export async function strayThreads(database: Database, limit: number): Promise<StrayThread[]> {

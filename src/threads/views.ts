@@ -162,3 +162,19 @@ export async function requireCheckpoint(
   );
   if (rowCount === 0) throw await absentCheckpoint(database, database, tenant, threadId, checkpointId);
 }
+
+export type ThreadKey = { tenant_id: string; thread_id: string };
+
+/** Those of the threads that are not on record, not even as deleted. */
+export async function unknownThreads(
+  database: Database,
+  threads: readonly ThreadKey[],
+): Promise<ThreadKey[]> {
+  const { rows } = await database.query<ThreadKey>(
+    `SELECT k.tenant_id, k.thread_id FROM json_to_recordset($1::json) AS k(tenant_id text, thread_id text)
+     WHERE NOT EXISTS (SELECT FROM ${database.table('threads')} t
+       WHERE t.tenant_id = k.tenant_id AND t.thread_id = k.thread_id)`,
+    [JSON.stringify(threads)],
+  );
+  return rows;
+}

@@ -58,3 +58,31 @@ export async function takeUnsignalled(database: Database, limit = 100): Promise<
   );
   return rows;
 }
+
+/** How long a thread that was signalled is believed to have heard, where all are to be woken, in ms. */
+const JUST_SIGNALLED_MS = 10_000;
+
+/**
+ * Has the sweeper look after every unfinished run at once, but for those that it or a client has just told of: when
+ * workers start, and when it turns out that Temporal or Postgres has lost something.
+ */
+export async function wakeEverything(database: Database): Promise<void> {
+  await database.query(
+    `UPDATE ${database.table('runs')} SET signalled_at = now() - $1 * interval '1 millisecond', signals = 0
+     WHERE status IN ('pending', 'running') AND signalled_at < now() - $2 * interval '1 millisecond'`,
+    [SWEEP_AGAIN_MS * 2, JUST_SIGNALLED_MS],
+  );
+}
+
+/** A few threads, taken at random, of which Temporal has been told: their workflows have to be open. */
+export async function sampleSignalled(database: Database, count: number): Promise<UnfinishedRun[]> {
+  const { rows } = await database.query<UnfinishedRun>(
+    `SELECT r.tenant_id, r.run_id, r.thread_id, r.signals, r.status, t.graph, t.version, false AS cancel
+     FROM ${database.table('runs')} r JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
+     WHERE r.status IN ('pending', 'running') AND r.signals > 0 AND t.deleted_at IS NULL AND NOT t.stray_workflow
+       AND r.signalled_at BETWEEN now() - interval '1 day' AND now() - $1 * interval '1 millisecond'
+     ORDER BY random() LIMIT $2`,
+    [SWEEP_AFTER_MS, count],
+  );
+  return rows;
+}

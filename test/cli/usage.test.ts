@@ -32,6 +32,7 @@ describe('help', () => {
     'doctor',
     'run',
     'threads',
+    'threads migrate',
     'thread',
     'approvals',
     'resume',
@@ -42,6 +43,7 @@ describe('help', () => {
     'operations resolve',
     'cancel',
     'migrate',
+    'restored',
   ])('of %s teaches with examples', async (command) => {
     const { status, stdout } = await project.perdure([...command.split(' '), '--help']);
     expect(status).toBe(0);

@@ -1,5 +1,5 @@
 /** Asks something of a thread in a process of its own, killed at a named point. What it is to do comes in ORDER. */
-import { connect } from '../../src/client/client.ts';
+import { connect } from '../../src/client/connect.ts';
 import type { JsonValue } from '../../src/contracts/json.ts';
 import type { OperationResolution } from '../../src/contracts/operations.ts';
 import type { RunRequest } from '../../src/contracts/runs.ts';

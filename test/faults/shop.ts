@@ -133,7 +133,8 @@ export async function review(
 function operationIn(value: JsonValue): string {
   const id =
     typeof value === 'object' && value !== null && 'operation_id' in value ? value['operation_id'] : '';
-  return String(id);
+  // The ledger's id of a business key.
+  return (typeof id === 'string' ? id : '').replace(/^key:/, '');
 }
 
 /** The log of a thread's newest run, with what each node noted. */

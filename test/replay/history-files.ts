@@ -58,8 +58,14 @@ export function writeHistory(
 function withoutPlaces(event: Record<string, unknown>): Record<string, unknown> {
   return JSON.parse(JSON.stringify(event), (key, value: unknown) => {
     if (key === 'stackTrace') return '';
-    // A worker's sticky queue is named after its host; the queues that perdure names are kept.
-    if (key === 'name' && typeof value === 'string' && /^perdure\/[^/]+\/\d+\//.test(value)) return 'sticky';
+    // A worker's own queue is named after its host.
+    if (
+      typeof value === 'object' &&
+      value !== null &&
+      'kind' in value &&
+      value.kind === 'TASK_QUEUE_KIND_STICKY'
+    )
+      return { ...value, name: 'sticky' };
     return key === 'identity' ? 'worker' : value;
   }) as Record<string, unknown>;
 }
