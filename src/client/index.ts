@@ -1,3 +1,4 @@
+export { PerdureClient, type AnswerOptions } from './client.ts';
 export { connect, type ConnectOptions } from './connect.ts';
 export { responseTo, type Decision } from '../contracts/approvals.ts';
 export type { TemporalServer } from '../config/config.ts';

@@ -58,7 +58,7 @@ function makeCase(number: number): Case {
     thread,
     version: number < BEFORE ? '17' : '18',
     late: number % 4 === 1,
-    orders: Array.from({ length: inputs }, (_, place) => ({ key: `order-${number}-${place}`, how, kind })),
+    orders: Array.from({ length: inputs }, (_, nth) => ({ key: `order-${number}-${nth}`, how, kind })),
   };
 }
 const cases = Array.from({ length: THREADS }, (_, number) => makeCase(number));
