@@ -24,13 +24,9 @@ const STRAYS = 200;
 const PROBE_EVERY = 5;
 const PROBES = 3;
 
-export type Sweeper = {
-  /** Postgres was put back: workflows of threads that it no longer knows are ended with the next sweep. */
-  restored(): void;
-  stop(): Promise<void>;
-};
+type Sweeper = { stop(): Promise<void> };
 
-export type SweeperOptions = { database: Database; temporal: Client; logger: Logger; watch: RestoreWatch };
+type SweeperOptions = { database: Database; temporal: Client; logger: Logger; watch: RestoreWatch };
 
 /**
  * Wakes threads whose runs nobody told Temporal of (a crash in between, a Temporal that was away), and those whose
@@ -41,7 +37,7 @@ export function startSweeper(options: SweeperOptions): Sweeper {
   let stopped = false;
   let timer: NodeJS.Timeout | undefined;
   let round = Promise.resolve();
-  const state = { sweeps: 0, orphans: false };
+  const state = { sweeps: 0 };
   const next = () => {
     if (stopped) return;
     timer = setTimeout(() => {
@@ -54,9 +50,6 @@ export function startSweeper(options: SweeperOptions): Sweeper {
   };
   next();
   return {
-    restored() {
-      state.orphans = true;
-    },
     async stop() {
       stopped = true;
       clearTimeout(timer);
@@ -65,7 +58,7 @@ export function startSweeper(options: SweeperOptions): Sweeper {
   };
 }
 
-async function sweep(options: SweeperOptions, state: { sweeps: number; orphans: boolean }): Promise<void> {
+async function sweep(options: SweeperOptions, state: { sweeps: number }): Promise<void> {
   const { database, temporal, logger, watch } = options;
   await watch.check();
   // A worker that starts knows nothing of what was lost before.
@@ -75,10 +68,10 @@ async function sweep(options: SweeperOptions, state: { sweeps: number; orphans: 
     logger.error({}, 'Temporal has lost workflows that it was told of: all unfinished threads are woken');
     await wakeEverything(database);
   }
-  if (state.orphans) {
+  if (watch.unsettled) {
     for (const thread of await endOrphans(database, temporal))
       logger.error(thread, 'Postgres does not know this thread any more: ask again for what was asked of it');
-    state.orphans = false;
+    watch.unsettled = false;
   }
   const strays = await strayThreads(database, STRAYS);
   await Promise.all(strays.map((thread) => settleStray(temporal, database, thread)));

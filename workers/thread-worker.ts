@@ -30,7 +30,7 @@ import { fireSchedule } from '../src/threads/schedules.ts';
 import { forgetWorker, reportWorker } from '../src/threads/workers.ts';
 import { quiet } from './quiet.ts';
 import { servedQueues } from './served-queues.ts';
-import { startSweeper, type Sweeper } from './sweeper.ts';
+import { startSweeper } from './sweeper.ts';
 
 /**
  * How long workflow code may compute at a time. An option that the SDK has but does not show: its default, 5 s of the
@@ -118,13 +118,11 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       connection: connections.client,
       namespace: options.temporal.namespace ?? 'default',
     });
-    let sweeper: Sweeper | undefined;
     const watch = new RestoreWatch(database, (threads) => {
       logger.error(
         { threads },
         'Postgres was put back to an earlier state: effects are looked for before new ones',
       );
-      sweeper?.restored();
     });
     const parts = {
       database,
@@ -212,7 +210,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
     await registerSearchAttributes(temporal).catch((error: unknown) =>
       logger.info({ error: String(error) }, 'threads have no search attributes in Temporal'),
     );
-    sweeper = startSweeper({ database, temporal, logger, watch });
+    const sweeper = startSweeper({ database, temporal, logger, watch });
     const shutDown = () => {
       for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
     };
@@ -227,7 +225,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
         await Promise.allSettled(running);
         clearInterval(alive);
         restoreFetch();
-        await sweeper?.stop();
+        await sweeper.stop();
         await forgetWorker(database, tenant, id).catch(() => undefined);
         await close();
       }

@@ -10,6 +10,8 @@ export class RestoreWatch {
   readonly #onRestored: (threads: number) => void;
   #highest: string | undefined;
   #reconnected = true;
+  /** Whether workflows of threads that Postgres no longer knows are yet to be ended. */
+  unsettled = false;
 
   constructor(database: Database, onRestored: (threads: number) => void) {
     this.#database = database;
@@ -34,7 +36,10 @@ export class RestoreWatch {
         [this.#highest ?? null],
       );
       const [row] = rows;
-      if (row?.back === true) this.#onRestored(await declareRestored(this.#database));
+      if (row?.back === true) {
+        this.#onRestored(await declareRestored(this.#database));
+        this.unsettled = true;
+      }
       this.#highest = row?.at;
     } catch (error) {
       this.#reconnected = true;
