@@ -9,13 +9,10 @@ import type {
 } from '../contracts/thread-workflow.ts';
 import type { BoundSaver, PerdureSaver } from '../checkpoint/saver.ts';
 import { withRunContext } from '../operations/run-context.ts';
-import type { Database } from '../postgres/database.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
 import { askedToEndAs } from '../threads/cancel.ts';
-import { postponeRun, readPause } from '../threads/postpone-run.ts';
+import { postponeRun } from '../threads/postpone-run.ts';
 import { beginSegment, finishSegment, type ClaimedRun, type SegmentEnd } from '../threads/segment.ts';
-import { nextDue } from '../threads/deadlines.ts';
-import { noteStray } from '../threads/stray-workflows.ts';
 import { askedInterrupts, withDeadline } from './asked-interrupts.ts';
 import { DeltaOutput } from './delta-output.ts';
 import { judgeFailure, type Retry } from './failure.ts';
@@ -23,6 +20,7 @@ import { beginsBranch, branchOf, forkSteps, hasMoved, startPoint } from './fork.
 import { beginAt, beginInSubgraph, subgraphFork, type SubgraphFork } from './fork-subgraph.ts';
 import { findMachineryError } from './machinery.ts';
 import { nextNodesOf } from './next-nodes.ts';
+import { nothingDue, type NothingDueOptions } from './nothing-due.ts';
 import { OwnTaskWatch } from './own-task.ts';
 import type { GraphRegistry } from './registry.ts';
 import { runContext, streamSettings } from './run-settings.ts';
@@ -32,10 +30,7 @@ import type { LoadedGraph } from './load-graphs.ts';
 import { Supersteps, type NextTasks } from './supersteps.ts';
 import { TaskFailure } from './task-failure.ts';
 
-export type SegmentRunnerOptions = {
-  /** Called when a workflow asks for a thread that Postgres does not know. */
-  onUnknownThread?: (request: AdvanceRequest) => void;
-  database: Database;
+export type SegmentRunnerOptions = NothingDueOptions & {
   graphs: GraphRegistry;
   saver: PerdureSaver;
   workerId: string;
@@ -62,23 +57,10 @@ export function createSegmentRunner(options: SegmentRunnerOptions): SegmentRunne
   return async (request, control) => {
     const { tenant_id: tenant, thread_id: thread, version } = request;
     const run = await beginSegment(options.database, tenant, thread, version);
-    if (!run) {
-      if (!(await noteStray(options.database, tenant, thread, version))) options.onUnknownThread?.(request);
-      return nothingDue(options.database, request);
-    }
+    if (!run) return nothingDue(options, request);
     faultPoint('segment:begun');
     return new Segment(options, request, control, run).advance();
   };
-}
-
-/** Either no run waits, or one that is to be tried again later. */
-async function nothingDue(database: Database, request: AdvanceRequest): Promise<AdvanceResult> {
-  const pause = await readPause(database, request.tenant_id, request.thread_id, request.version);
-  if (pause === undefined) {
-    const next_due = await nextDue(database, database, request.tenant_id, request.thread_id, request.version);
-    return { outcome: 'idle', run_id: null, more: false, waiting: false, next_due };
-  }
-  return { outcome: 'retry', run_id: pause.run_id, more: true, waiting: false, retry_in_ms: pause.left_ms };
 }
 
 type Ended = Omit<SegmentEnd, 'run_id' | 'fence' | 'checkpoint_id'>;
