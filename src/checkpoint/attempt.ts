@@ -1,4 +1,7 @@
 import type { Checkpoint } from '@langchain/langgraph-checkpoint';
+import { InvalidInputError } from '../contracts/errors.ts';
+import { checkId } from './jsonb-text.ts';
+import type { Configurable } from './reader.ts';
 
 /** One attempt of the runtime to advance one thread. */
 export type Attempt = {
@@ -35,3 +38,27 @@ export type CheckpointInfo = { checkpointId: string; step: number; checkpointNs:
 
 /** Where a question was asked: the task whose pending writes hold it. */
 export type InterruptOrigin = { checkpointNs: string; checkpointId: string; taskId: string };
+
+/**
+ * The namespace that a config names, and the checkpoint in it.
+ * @throws InvalidInputError when it is for another thread.
+ */
+export function placeIn(
+  { threadId, publicThreadId }: Attempt,
+  config: Configurable,
+): { ns: string; parentId: string | null } {
+  const {
+    thread_id: named,
+    checkpoint_ns: ns = '',
+    checkpoint_id: id,
+  } = (config.configurable ?? {}) as Record<string, unknown>;
+  if (checkId('thread_id', named) !== threadId)
+    throw new InvalidInputError(
+      `This saver is bound to thread '${publicThreadId}' and can't write to another.`,
+      { thread_id: publicThreadId, other: named },
+    );
+  return {
+    ns: typeof ns === 'string' ? ns : '',
+    parentId: id === undefined || id === null || id === '' ? null : checkId('checkpoint_id', id),
+  };
+}

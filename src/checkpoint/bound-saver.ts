@@ -14,7 +14,6 @@ import {
 import { OPERATION_QUESTION_PREFIX } from '../contracts/operations.ts';
 import type { CheckpointMetadataFields } from '../contracts/checkpoint-metadata.ts';
 import {
-  InvalidInputError,
   ParentCheckpointError,
   StaleFenceError,
   StorageUnavailableError,
@@ -22,12 +21,13 @@ import {
   UnknownThreadError,
 } from '../contracts/errors.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
-import type { Attempt, InterruptOrigin } from './attempt.ts';
+import { type Attempt, type InterruptOrigin, placeIn } from './attempt.ts';
 import { HeldWrites } from './held-writes.ts';
 import { checkId } from './jsonb-text.ts';
 import { interruptIds, isResult, Progress } from './progress.ts';
 import { type CheckpointReader, type Configurable, metadataText } from './reader.ts';
 import type { Identities } from './identities.ts';
+import { type LeftHead, leftAt, type LeftHeads } from './left-heads.ts';
 import { OUTPUT_TASK, type RunOutput, outputWrite } from './run-output.ts';
 import { type Batch, dumpBlobs, dumpWrites, type Knowledge, type WriteRow } from './values.ts';
 import { nextVersion } from './versions.ts';
@@ -44,7 +44,11 @@ export class BoundSaver extends BaseCheckpointSaver {
    * Elements that the attempt has read or written, which it need not bring again: nobody removes one of a thread
    * without raising the thread's fence, and then this attempt writes no more.
    */
-  readonly #stored = new Set<string>();
+  readonly #stored: Set<string>;
+  readonly #leftHeads: LeftHeads;
+  readonly #left: LeftHead | undefined;
+  /** The head, while it has no pending writes. */
+  #newest: CheckpointTuple | undefined;
   readonly #knowledge: Knowledge;
   #head: string | null;
   #stateVersion: number;
@@ -56,8 +60,13 @@ export class BoundSaver extends BaseCheckpointSaver {
     writer: CheckpointWriter,
     serde: SerializerProtocol,
     identities: Identities,
+    leftHeads: LeftHeads,
   ) {
     super(serde);
+    this.#leftHeads = leftHeads;
+    this.#left = leftHeads.take(attempt);
+    this.#stored = this.#left?.stored ?? new Set();
+    this.#newest = this.#left?.tuple;
     this.#knowledge = { identities, isStored: (hash) => this.#stored.has(hash) };
     this.#attempt = attempt;
     this.#reader = reader;
@@ -71,6 +80,13 @@ export class BoundSaver extends BaseCheckpointSaver {
   /** The newest root checkpoint: the one the attempt began with, or the last it wrote. */
   get head(): string | null {
     return this.#head;
+  }
+
+  /** Keeps the head for the attempt that goes on from it, where that is in this process. */
+  leave(): void {
+    const { fence, threadId } = this.#attempt;
+    if (this.#newest)
+      this.#leftHeads.keep(threadId, { fence: Number(fence), tuple: this.#newest, stored: this.#stored });
   }
 
   /** Questions asked in this attempt, by interrupt id, each with the innermost task that asked. */
@@ -121,8 +137,10 @@ export class BoundSaver extends BaseCheckpointSaver {
     return this.#watch(async () => {
       if (this.#beginsAnew(config)) return undefined;
       const own = config.configurable?.thread_id === this.#attempt.threadId;
-      const tuple = await this.#reader.getTuple(config, own ? this.#stored : undefined);
       const ns: unknown = config.configurable?.checkpoint_ns;
+      const tuple =
+        leftAt(this.#left?.tuple === this.#newest ? this.#newest : undefined, config) ??
+        (await this.#reader.getTuple(config, own ? this.#stored : undefined));
       if (tuple && tuple.config.configurable?.thread_id === this.#attempt.threadId)
         this.#progress.loaded(typeof ns === 'string' ? ns : '', tuple);
       return tuple;
@@ -175,7 +193,7 @@ export class BoundSaver extends BaseCheckpointSaver {
     newVersions: ChannelVersions,
   ): Promise<Configurable> {
     return this.#watch(() => {
-      const { ns, parentId } = this.#place(config);
+      const { ns, parentId } = placeIn(this.#attempt, config);
       const put = () => this.#put(ns, parentId, checkpoint, metadata, newVersions);
       return ns === '' ? this.#held.during(put) : put();
     });
@@ -194,7 +212,8 @@ export class BoundSaver extends BaseCheckpointSaver {
     if (root && !repeated) this.#checkParent(parentId);
     const stateVersion = this.#stateVersion + (root && !repeated ? 1 : 0);
     const planned = root ? this.#attempt.nextNodes(checkpoint, checkpoint.channel_values) : [];
-    const text = metadataText({ ...metadata, ...this.#fields(root, metadata, stateVersion, planned) });
+    const full = { ...metadata, ...this.#fields(root, metadata, stateVersion, planned) };
+    const text = metadataText(full);
     const dumped = dumpBlobs(this.serde, this.#knowledge, checkpoint.channel_values, newVersions);
     // What LangGraph does next belongs to this checkpoint, though its storing may not have ended.
     this.#progress.made(ns, checkpoint, metadata, planned);
@@ -228,11 +247,15 @@ export class BoundSaver extends BaseCheckpointSaver {
       this.#head = checkpoint.id;
       this.#stateVersion = stateVersion;
     }
+    const at = (checkpoint_id: string) => ({
+      configurable: { thread_id: this.#attempt.threadId, checkpoint_ns: ns, checkpoint_id },
+    });
+    const parent = parentId === null ? {} : { parentConfig: at(parentId) };
+    if (root)
+      this.#newest = { config: at(checkpoint.id), checkpoint, metadata: full, ...parent, pendingWrites: [] };
     for (const held of taken) held.resolve();
     this.#attempt.onCheckpoint?.({ checkpointId: checkpoint.id, step: metadata.step, checkpointNs: ns });
-    return {
-      configurable: { thread_id: this.#attempt.threadId, checkpoint_ns: ns, checkpoint_id: checkpoint.id },
-    };
+    return at(checkpoint.id);
   }
 
   /**
@@ -247,7 +270,7 @@ export class BoundSaver extends BaseCheckpointSaver {
     taskPath = '',
   ): Promise<void> {
     return this.#watch(() => {
-      const { ns, parentId } = this.#place(config);
+      const { ns, parentId } = placeIn(this.#attempt, config);
       const checkpointId = checkId('checkpoint_id', parentId ?? undefined);
       const rows = dumpWrites(
         this.serde,
@@ -281,6 +304,7 @@ export class BoundSaver extends BaseCheckpointSaver {
   }
 
   async #storeWrites(ns: string, rows: Batch<WriteRow>): Promise<void> {
+    this.#newest = undefined;
     const outcome = await this.#writer.putWrites(this.#as(), this.#attempt.threadId, ns, rows);
     await this.#check(this.#head, outcome);
     faultPoint('checkpoint:writes-stored');
@@ -289,27 +313,6 @@ export class BoundSaver extends BaseCheckpointSaver {
   #as(): Writer {
     const { fence, task } = this.#attempt;
     return { fence: String(fence), expectedHead: this.#head, ...(task ? { task } : {}) };
-  }
-
-  /** @throws InvalidInputError when the config is for another thread. */
-  #place(config: Configurable): { ns: string; parentId: string | null } {
-    const {
-      thread_id: threadId,
-      checkpoint_ns: ns = '',
-      checkpoint_id: id,
-    } = (config.configurable ?? {}) as Record<string, unknown>;
-    if (checkId('thread_id', threadId) !== this.#attempt.threadId)
-      throw new InvalidInputError(
-        `This saver is bound to thread '${this.#attempt.publicThreadId}' and can't write to another.`,
-        {
-          thread_id: this.#attempt.publicThreadId,
-          other: threadId,
-        },
-      );
-    return {
-      ns: typeof ns === 'string' ? ns : '',
-      parentId: id === undefined || id === null || id === '' ? null : checkId('checkpoint_id', id),
-    };
   }
 
   #checkParent(parentId: string | null): void {

@@ -18,6 +18,7 @@ import { BoundSaver } from './bound-saver.ts';
 import { checkId } from './jsonb-text.ts';
 import { CheckpointReader, type Configurable, metadataText } from './reader.ts';
 import { Identities } from './identities.ts';
+import { LeftHeads } from './left-heads.ts';
 import { RETRY_FOR_MS } from './retry.ts';
 import type { RunOutput } from './run-output.ts';
 import { PerdureSerializer } from './serializer.ts';
@@ -57,6 +58,7 @@ export class PerdureSaver extends PostgresSaver {
   readonly #reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
   readonly #identities = new Identities();
+  readonly #leftHeads = new LeftHeads();
   readonly #stored = new StoredByThread();
 
   constructor(database: Database, options: PerdureSaverOptions = {}) {
@@ -84,7 +86,8 @@ export class PerdureSaver extends PostgresSaver {
 
   /** The saver of one attempt: it writes only while the attempt's fence is the newest. */
   bind(attempt: Attempt): BoundSaver {
-    return new BoundSaver(attempt, this.#reader, this.#writer, this.serde, this.#identities);
+    const { serde } = this;
+    return new BoundSaver(attempt, this.#reader, this.#writer, serde, this.#identities, this.#leftHeads);
   }
 
   /** The writes of one task, as stored under a checkpoint, in LangGraph's order. */

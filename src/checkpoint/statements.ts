@@ -1,5 +1,4 @@
-import { createHash } from 'node:crypto';
-import type { Database } from '../postgres/database.ts';
+import { type Database, statementName } from '../postgres/database.ts';
 import { HASH_BYTES, hasRefsSql, REFS_TYPE, refsSql } from './element.ts';
 import { TEXT_TYPES } from './serializer.ts';
 
@@ -41,8 +40,7 @@ export function makeStatements(database: Database): Statements {
     let statement = kept.get(key);
     if (!statement) {
       const text = build();
-      const digest = createHash('sha256').update(text).digest('hex').slice(0, 16);
-      statement = { name: `perdure_${digest}`, text };
+      statement = { name: statementName(text), text };
       kept.set(key, statement);
     }
     return statement;

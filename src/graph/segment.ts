@@ -119,7 +119,10 @@ class Segment {
       const ended = await this.#execute(graph, saver, notCounted);
       const going = { run_id: this.#run.run_id, more: true, waiting: false };
       if (ended === 'handed_over') return { outcome: ended, ...going };
-      if ('tasks' in ended) return { outcome: 'tasks', ...going, due: ended };
+      if ('tasks' in ended) {
+        if (ended.alone) saver.leave();
+        return { outcome: 'tasks', ...going, due: ended };
+      }
       const result = 'delayMs' in ended ? await this.#postpone(ended) : await this.#end(ended, saver.head);
       if (this.#ownTask?.failed) throw new TaskFailure(this.#ownTask.node, this.#ownTask.failed, { result });
       return result;

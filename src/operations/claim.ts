@@ -129,7 +129,7 @@ export async function claimOperation(run: RunContext, request: ClaimRequest, may
 
 async function claimOnce(run: RunContext, request: ClaimRequest, mayRun: boolean): Promise<Claim> {
   const { database } = run;
-  const { rows } = await database.query<ClaimRow>(
+  const { rows } = await database.prepared<ClaimRow>(
     claimSql(database.table('threads'), database.table('operations')),
     [
       run.tenantId,
@@ -183,7 +183,7 @@ export async function markLapsed(
   operationId: string,
   attempts: number,
 ): Promise<boolean> {
-  const { rowCount } = await database.query(
+  const { rowCount } = await database.prepared(
     `UPDATE ${database.table('operations')}
     SET status = 'unknown', finished_at = coalesce(finished_at, now())
     WHERE tenant_id = $1 AND operation_id = $2 AND attempts = $3
@@ -201,7 +201,7 @@ export async function recordLookup(
   attempts: number,
   result: StoredResult | undefined,
 ): Promise<boolean> {
-  const { rowCount } = await database.query(
+  const { rowCount } = await database.prepared(
     `UPDATE ${database.table('operations')}
     SET status = $4, result_type = $5, result = $6, error = NULL, finished_at = now(),
       lease_token = NULL, lease_until = NULL, resolved_by = 'lookup', resolved_at = now()

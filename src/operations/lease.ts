@@ -53,7 +53,7 @@ export class Lease {
   async #renew(onLoss: (reason: Error) => void): Promise<void> {
     const begun = performance.now();
     try {
-      const { rows } = await this.#run.database.query<{ fenced: boolean | null }>(
+      const { rows } = await this.#run.database.prepared<{ fenced: boolean | null }>(
         `UPDATE ${this.#run.database.table('operations')}
         SET lease_until = now() + $4 * interval '1 millisecond'
         WHERE tenant_id = $1 AND operation_id = $2 AND lease_token = $3 AND status = 'running'
@@ -118,7 +118,7 @@ export class Lease {
     const deadline = performance.now() + RECORD_PATIENCE;
     for (let pause = 100; ; pause = Math.min(pause * 2, 1_000)) {
       try {
-        const { rowCount } = await this.#run.database.query(text, [...this.#key(), ...values]);
+        const { rowCount } = await this.#run.database.prepared(text, [...this.#key(), ...values]);
         return rowCount === 1;
       } catch (error) {
         if (!isUnavailable(error) || performance.now() + pause > deadline) throw error;

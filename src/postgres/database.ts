@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import pg from 'pg';
 import { ConfigError } from '../contracts/errors.ts';
 import { storageError } from './failures.ts';
@@ -12,6 +13,8 @@ export type Database = {
   transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T>;
   /** One statement outside a transaction, with the same error mapping. */
   query<R extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<pg.QueryResult<R>>;
+  /** The same for a text that never changes: each connection parses and plans it once. */
+  prepared<R extends pg.QueryResultRow>(text: string, values: unknown[]): Promise<pg.QueryResult<R>>;
   close(): Promise<void>;
 };
 
@@ -65,6 +68,7 @@ export function openDatabase(options: DatabaseOptions): Database {
   pool.on('error', (error) => options.onIdleError?.(error));
   // So would one in use, inside a transaction: its next statement reports the same.
   pool.on('connect', (client) => client.on('error', () => undefined));
+  const statements = new Statements();
   return {
     pool,
     schema,
@@ -77,8 +81,34 @@ export function openDatabase(options: DatabaseOptions): Database {
         throw storageError(error);
       }
     },
+    prepared: async (text, values) => {
+      try {
+        return await pool.query({ ...statements.of(text), values });
+      } catch (error) {
+        throw storageError(error);
+      }
+    },
     close: () => pool.end(),
   };
+}
+
+/** Names for statements, each bound to its text, so that one connection may serve several schemas. */
+class Statements {
+  readonly #known = new Map<string, { name: string; text: string }>();
+
+  of(text: string): { name: string; text: string } {
+    let statement = this.#known.get(text);
+    if (!statement) {
+      statement = { name: statementName(text), text };
+      this.#known.set(text, statement);
+    }
+    return statement;
+  }
+}
+
+/** The name under which connections keep a statement. */
+export function statementName(text: string): string {
+  return `perdure_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
 }
 
 async function transaction<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {

@@ -93,8 +93,10 @@ export async function recordRun(
   request: CheckedRequest,
 ): Promise<RecordedRun & Waking> {
   const { graph, version, thread_id: thread, run_id: run, multitask_strategy: strategy } = request;
+  const ask: Queryable['query'] = (text, values) =>
+    on === database ? database.prepared(text, values ?? []) : on.query(text, values);
   const record = () =>
-    on.query<{ version: string; unfinished: number }>(
+    ask<{ version: string; unfinished: number }>(
       `WITH newest AS (
        SELECT version FROM ${database.table('graph_versions')}
        WHERE tenant_id = $1 AND graph = $3 AND ($4::text IS NULL OR version = $4)

@@ -98,7 +98,7 @@ async function claimRun(
       WHERE c.thread_id = t.checkpoint_thread_id AND c.checkpoint_ns = '' AND ${which})`;
   const head = 'c.checkpoint_id = t.head_checkpoint_id';
   const forked = 'c.checkpoint_id = r.fork_checkpoint_id';
-  const { rows } = await database.query<Omit<ClaimedRun, 'fence'> & { fence: string }>(
+  const { rows } = await database.prepared<Omit<ClaimedRun, 'fence'> & { fence: string }>(
     `WITH next AS (
        SELECT run_id, retry_at <= now() OR cancel_requested_at IS NOT NULL AS due FROM ${database.table('runs')}
        WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') ORDER BY sequence LIMIT 1
@@ -142,7 +142,7 @@ async function hasDueRun(
   threadId: string,
   version: string | undefined,
 ): Promise<boolean> {
-  const { rows } = await database.query<{ due: boolean }>(
+  const { rows } = await database.prepared<{ due: boolean }>(
     `SELECT coalesce(r.retry_at <= now() OR r.cancel_requested_at IS NOT NULL, true) AS due
      FROM ${database.table('threads')} t JOIN ${database.table('runs')} r USING (tenant_id, thread_id)
      WHERE tenant_id = $1 AND thread_id = $2 AND ($3::text IS NULL OR t.version = $3) AND t.deleted_at IS NULL
@@ -156,7 +156,7 @@ async function stepsAtHead(
   database: Database,
   run: ClaimedRun,
 ): Promise<Pick<ClaimedRun, 'head_step' | 'head_fork_steps'>> {
-  const { rows } = await database.query<{ step: number | null; fork_steps: number | null }>(
+  const { rows } = await database.prepared<{ step: number | null; fork_steps: number | null }>(
     `SELECT ${STEP} AS step, ${FORK_STEPS} AS fork_steps FROM ${database.table('checkpoints')} c
      WHERE thread_id = $1 AND checkpoint_ns = '' AND checkpoint_id = $2`,
     [run.checkpoint_thread_id, run.head_checkpoint_id],
@@ -174,7 +174,7 @@ export async function givenAnswers(
   run: Pick<ClaimedRun, 'run_id' | 'head_checkpoint_id'>,
 ): Promise<GivenAnswer[]> {
   const runs = database.table('runs');
-  const { rows } = await database.query<GivenAnswer>(
+  const { rows } = await database.prepared<GivenAnswer>(
     `SELECT i.interrupt_id, i.answer_run_id, i.answer, i.checkpoint_id, i.origin_ns, i.origin_checkpoint_id, i.origin_task_id
      FROM ${runs} r
      JOIN ${database.table('interrupts')} i ON i.tenant_id = r.tenant_id AND i.thread_id = r.thread_id
@@ -242,7 +242,7 @@ async function recordEnd(
   threadId: string,
   end: SegmentEnd,
 ): Promise<boolean> {
-  const { rows } = await database.query<{ unfinished: number }>(
+  const { rows } = await database.prepared<{ unfinished: number }>(
     `WITH held AS (
        SELECT thread_id FROM ${database.table('threads')}
        WHERE tenant_id = $1 AND thread_id = $2 AND fence = $4 AND deleted_at IS NULL FOR UPDATE
@@ -321,7 +321,7 @@ async function moreAfter(
   threadId: string,
   end: SegmentEnd,
 ): Promise<boolean> {
-  const { rows } = await database.query<{ status: string; fence: string; unfinished_runs: number }>(
+  const { rows } = await database.prepared<{ status: string; fence: string; unfinished_runs: number }>(
     `SELECT r.status, t.fence, t.unfinished_runs FROM ${database.table('runs')} r
      JOIN ${database.table('threads')} t USING (tenant_id, thread_id) WHERE r.tenant_id = $1 AND r.run_id = $2`,
     [tenant, end.run_id],

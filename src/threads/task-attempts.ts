@@ -41,7 +41,7 @@ export async function beginTask(
   tenant: string,
   task: TaskToBegin,
 ): Promise<BegunTask | undefined> {
-  const { rows } = await database.query<BegunTask>(
+  const { rows } = await database.prepared<BegunTask>(
     `WITH t AS MATERIALIZED (
        SELECT checkpoint_thread_id, lineage_root, head_checkpoint_id, state_version, branch_id, branch_effects
        FROM ${database.table('threads')}
@@ -74,7 +74,7 @@ export async function recordTaskError(
   task: TaskToBegin,
   error: ErrorRecord,
 ): Promise<boolean> {
-  const { rowCount } = await database.query(
+  const { rowCount } = await database.prepared(
     `UPDATE ${database.table('task_attempts')} AS a SET errors = a.errors + 1, error = $6::json
      FROM ${database.table('threads')} t
      WHERE t.tenant_id = $1 AND t.thread_id = $2 AND t.fence = $4::bigint AND t.deleted_at IS NULL
@@ -91,7 +91,7 @@ export async function taskErrors(
   threadId: string,
   runId: string,
 ): Promise<Map<string, ErrorRecord>> {
-  const { rows } = await database.query<{ task_id: string; error: unknown }>(
+  const { rows } = await database.prepared<{ task_id: string; error: unknown }>(
     `SELECT task_id, error FROM ${database.table('task_attempts')}
      WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3 AND error IS NOT NULL`,
     [tenant, threadId, runId],
@@ -106,7 +106,7 @@ export async function forgetTaskAttempts(
   threadId: string,
   fence: number,
 ): Promise<void> {
-  await database.query(
+  await database.prepared(
     `DELETE FROM ${database.table('task_attempts')} WHERE tenant_id = $1 AND thread_id = $2 AND fence < $3`,
     [tenant, threadId, fence],
   );
@@ -120,7 +120,7 @@ export async function answeredOf(
   interruptIds: readonly string[],
 ): Promise<Set<string>> {
   if (interruptIds.length === 0) return new Set();
-  const { rows } = await database.query<{ interrupt_id: string }>(
+  const { rows } = await database.prepared<{ interrupt_id: string }>(
     `SELECT interrupt_id FROM ${database.table('interrupts')}
      WHERE tenant_id = $1 AND thread_id = $2 AND interrupt_id = ANY($3) AND status = 'answered'`,
     [tenant, threadId, interruptIds],

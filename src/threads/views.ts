@@ -31,7 +31,7 @@ export type RunRow = RunView & {
 
 /** @throws UnknownRunError */
 export async function readRun(database: Database, tenant: string, runId: string): Promise<RunRow> {
-  const { rows } = await database.query<RunRow>(
+  const { rows } = await database.prepared<RunRow>(
     `SELECT ${RUN_COLUMNS}, r.checkpoint_id, r.next, r.output, t.checkpoint_thread_id, g.output_channels
      FROM ${database.table('runs')} r
      JOIN ${database.table('threads')} t USING (tenant_id, thread_id)

@@ -16,7 +16,7 @@ export type UnfinishedRun = RecordedRun & {
 };
 
 export async function markSignalled(database: Database, tenant: string, runId: string): Promise<void> {
-  await database.query(
+  await database.prepared(
     `UPDATE ${database.table('runs')} SET signalled_at = now(), signals = signals + 1 WHERE tenant_id = $1 AND run_id = $2`,
     [tenant, runId],
   );
