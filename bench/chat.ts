@@ -37,7 +37,8 @@ export async function run(
   options: { turns?: number } = {},
 ): Promise<BenchReport> {
   const turns = options.turns ?? TURNS;
-  const schema = `bench_${randomUUID().slice(0, 8)}`;
+  // As long as the default: it is in the name of the task queue, and so in the history.
+  const schema = `b_${randomUUID().slice(0, 5)}`;
   const client = await connect({
     databaseUrl: servers.databaseUrl,
     schema,

@@ -44,8 +44,7 @@ export function createThreadActivities({
       if (handsOver(result)) await handOver.keep();
       return result;
     } catch (error) {
-      if (isPerdureError(error, 'THREAD_DELETED'))
-        return { outcome: 'idle', run_id: null, more: false, waiting: false };
+      if (isPerdureError(error, 'THREAD_DELETED')) return { outcome: 'idle', run_id: null };
       throw error instanceof TaskFailure ? nodeFailure(error) : machineryFailure(error);
     } finally {
       beat.end();

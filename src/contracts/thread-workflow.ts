@@ -68,10 +68,10 @@ export type AdvanceOutcome =
 export type AdvanceResult = {
   outcome: AdvanceOutcome;
   run_id: string | null;
-  /** Whether further runs of the thread wait. */
-  more: boolean;
-  /** Whether the thread now waits for a person. */
-  waiting: boolean;
+  /** Whether further runs of the thread wait. Left out where not: it is in every history. */
+  more?: boolean;
+  /** Whether the thread now waits for a person. Left out where not. */
+  waiting?: boolean;
   /** After `retry`: how long from now until the next attempt, in ms. */
   retry_in_ms?: number;
   /** With the outcome `tasks`. */

@@ -20,7 +20,7 @@ export async function nothingDue(
   const pause = await readPause(database, tenant, thread, version);
   if (pause === undefined) {
     const next_due = await nextDue(database, database, tenant, thread, version);
-    return { outcome: 'idle', run_id: null, more: false, waiting: false, next_due };
+    return { outcome: 'idle', run_id: null, next_due };
   }
-  return { outcome: 'retry', run_id: pause.run_id, more: true, waiting: false, retry_in_ms: pause.left_ms };
+  return { outcome: 'retry', run_id: pause.run_id, more: true, retry_in_ms: pause.left_ms };
 }

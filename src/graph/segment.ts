@@ -117,7 +117,7 @@ class Segment {
     const beating = setInterval(beat, HEARTBEAT_MS);
     try {
       const ended = await this.#execute(graph, saver, notCounted);
-      const going = { run_id: this.#run.run_id, more: true, waiting: false };
+      const going = { run_id: this.#run.run_id, more: true };
       if (ended === 'handed_over') return { outcome: ended, ...going };
       if ('tasks' in ended) {
         if (ended.alone) saver.leave();
@@ -346,7 +346,7 @@ class Segment {
     const { tenant_id, thread_id } = this.#request;
     await postponeRun(this.#options.database, tenant_id, thread_id, { run_id, fence, ...retry });
     faultPoint('segment:postponed');
-    return { outcome: 'retry', run_id, more: true, waiting: false, retry_in_ms: retry.delayMs };
+    return { outcome: 'retry', run_id, more: true, retry_in_ms: retry.delayMs };
   }
 
   #begunBranch(head: string | null): boolean {
@@ -371,8 +371,8 @@ class Segment {
     return {
       outcome: ended.status,
       run_id: this.#run.run_id,
-      more,
-      waiting: ended.status === 'interrupted',
+      ...(more ? { more } : {}),
+      ...(ended.status === 'interrupted' ? { waiting: true } : {}),
       ...(next_due === null ? {} : { next_due }),
     };
   }

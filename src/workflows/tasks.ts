@@ -46,7 +46,6 @@ function goingOn({ run_id }: AdvanceResult, failed: FailedTask[]): AdvanceResult
     outcome: 'handed_over',
     run_id,
     more: true,
-    waiting: false,
     ...(run_id === null || failed.length === 0 ? {} : { failed: { run_id, tasks: failed } }),
   };
 }

@@ -87,8 +87,8 @@ export async function thread(args: ThreadWorkflowArgs): Promise<void> {
     if (!unfinished && result.run_id !== null) announced.delete(result.run_id);
     // Whatever was announced before the segment began was visible to it.
     if (!result.more && !unfinished) for (const id of known) announced.delete(id);
-    more = result.more || unfinished;
-    waiting = result.waiting;
+    more = result.more === true || unfinished;
+    waiting = result.waiting === true;
     nextDue = result.next_due ?? null;
     // Any signal since the segment began ends the pause: it may be a cancel. The segment says how much is left of it.
     if (result.outcome === 'retry')

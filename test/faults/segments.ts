@@ -34,7 +34,7 @@ export function segmentsOf(database: Database, definitions: readonly GraphDefini
     handedOut: AdvanceResult,
     due: DueTasks,
   ): Promise<AdvanceResult> => {
-    const { run_id, more, waiting } = handedOut;
+    const { run_id } = handedOut;
     const { checkpoint_id, fence, alone } = due;
     const ended = await Promise.all(
       due.tasks.map(({ task_id, node }) =>
@@ -45,7 +45,7 @@ export function segmentsOf(database: Database, definitions: readonly GraphDefini
       throw error;
     });
     const [only] = ended;
-    return alone && only && 'outcome' in only ? only : { outcome: 'handed_over', run_id, more, waiting };
+    return alone && only && 'outcome' in only ? only : { outcome: 'handed_over', run_id, more: true };
   };
   return async (graph, threadId) => {
     const thread = { tenant_id: 'default', thread_id: threadId, graph, version: '1' };

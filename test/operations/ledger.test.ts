@@ -352,8 +352,8 @@ describe('while Postgres is away', () => {
     let lost = 0;
     const lossy: Database = {
       ...database,
-      query: async <R extends QueryResultRow>(text: string, values?: unknown[]) => {
-        const result = await database.query<R>(text, values);
+      prepared: async <R extends QueryResultRow>(text: string, values: unknown[]) => {
+        const result = await database.prepared<R>(text, values);
         if (!text.includes(statement) || (lost += 1) > 1) return result;
         throw new StorageUnavailableError('the reply was lost');
       },
@@ -364,7 +364,8 @@ describe('while Postgres is away', () => {
   });
 
   test('an attempt that cannot claim ends, and nothing runs', async () => {
-    const away: Database = { ...database, query: () => Promise.reject(new StorageUnavailableError('away')) };
+    const gone = () => Promise.reject(new StorageUnavailableError('away'));
+    const away: Database = { ...database, query: gone, prepared: gone };
     await expect(call('exclusive', never, {}, { database: away })).rejects.toThrow('away');
     expect(thread.failures).toMatchObject([{ code: 'STORAGE_UNAVAILABLE' }]);
   });
