@@ -22,7 +22,6 @@ const INTERRUPT_COLUMNS = `interrupt_id AS id, thread_id, run_id, kind, node, va
 export type RunRow = RunView & {
   checkpoint_id: string | null;
   next: string[] | null;
-  /** Where it can't be read from the checkpoint. */
   /** Of runs that an earlier version of perdure recorded; later ones keep theirs with the checkpoint. */
   output: JsonValue;
   checkpoint_thread_id: string;
