@@ -187,6 +187,7 @@ CREATE TABLE runs (
   retry json,
   fork_ns text,
   fork_ns_checkpoint_id text,
+  held boolean DEFAULT false NOT NULL,
   PRIMARY KEY (tenant_id, run_id),
   FOREIGN KEY (tenant_id, thread_id) REFERENCES threads(tenant_id, thread_id),
   CHECK (effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),
@@ -304,12 +305,15 @@ CREATE TABLE threads (
   copied_from text,
   copied_at text,
   in_doubt boolean DEFAULT false NOT NULL,
+  held_runs integer DEFAULT 0 NOT NULL,
   PRIMARY KEY (tenant_id, thread_id),
   UNIQUE (checkpoint_thread_id),
   CHECK (branch_effects = ANY (ARRAY['recorded'::text, 'live'::text, 'dry'::text])),
+  CHECK (held_runs >= 0),
   CHECK (status = ANY (ARRAY['idle'::text, 'busy'::text, 'interrupted'::text, 'error'::text])),
   CHECK (unfinished_runs >= 0)
 ) WITH (fillfactor=50);
+CREATE INDEX threads_holding ON threads USING btree (tenant_id, thread_id) WHERE held_runs > 0;
 CREATE INDEX threads_stray_workflow ON threads USING btree (tenant_id, thread_id) WHERE stray_workflow;
 
 CREATE TABLE workers (

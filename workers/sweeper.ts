@@ -7,6 +7,7 @@ import type { Database } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
 import { straySettled, strayThreads, type StrayThread } from '../src/threads/stray-workflows.ts';
 import { fireDue, overdueThreads } from '../src/threads/deadlines.ts';
+import { releaseForgotten } from '../src/threads/held-runs.ts';
 import { fireSchedule, overdueSchedules } from '../src/threads/schedules.ts';
 import type { RestoreWatch } from '../src/threads/restore-watch.ts';
 import {
@@ -75,6 +76,8 @@ async function sweep(options: SweeperOptions, state: { sweeps: number }): Promis
   }
   const strays = await strayThreads(database, STRAYS);
   await Promise.all(strays.map((thread) => settleStray(temporal, database, thread)));
+  for (const thread of await releaseForgotten(database))
+    logger.warn(thread, 'input was held on a thread that asks about no operation; it goes on');
   const runs = await takeUnsignalled(database);
   await Promise.all(runs.map((run) => wakeIfNeeded(temporal, database.schema, run)));
   for (const { tenant_id, thread_id } of await overdueThreads(database)) {

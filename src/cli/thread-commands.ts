@@ -45,7 +45,7 @@ export async function showThread(session: Session, threadId: string): Promise<nu
       status: 'pending',
       limit: SHOWN_INTERRUPTS,
     });
-    const [last] = runs;
+    const last = runs.find(({ held }) => !held);
     const next =
       thread.status === 'interrupted' && last
         ? ((await readRun(database, tenant, last.run_id)).next ?? [])
@@ -70,7 +70,7 @@ export async function showThread(session: Session, threadId: string): Promise<nu
         shown.runs.map((run) => [
           run.run_id,
           run.kind,
-          run.status,
+          run.held ? `${run.status}, held` : run.status,
           time(run.created_at),
           time(run.finished_at),
           run.error ? cell(errorLine(run.error)) : '',
@@ -78,7 +78,7 @@ export async function showThread(session: Session, threadId: string): Promise<nu
         'no runs',
       ),
     );
-    const [newest] = shown.runs;
+    const newest = shown.runs.find(({ held }) => !held);
     if (newest?.retry) lines.push('', ...pauseLines(session, threadId, newest.retry));
     if (shown.status === 'error' && newest?.error) lines.push('', ...blockedLines(newest.error));
     for (const { node, due_at } of shown.interrupts.filter(sleeps))

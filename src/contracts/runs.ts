@@ -127,6 +127,8 @@ export const runView = z.object({
   /** Where a node failed and is tried again: the newest failure, and when the next attempt begins. */
   retry: runRetry.nullable(),
   attempts: z.int(),
+  /** Pending input that waits until it is answered what became of an operation. */
+  held: z.boolean(),
   /** The run whose input stopped this one. */
   stopped_by: runId.nullable(),
   created_at: z.string(),
@@ -227,6 +229,7 @@ export const threadView = z.object({
   pending_interrupts: z.int(),
   /** When the first of its sleeping nodes wakes. */
   sleeps_until: z.string().nullable(),
+  /** Runs that are pending or running, but for those that are held. */
   unfinished_runs: z.int(),
   /** The thread that its line of copies began with, whose id is in the ids of operations; itself where it is no copy. */
   lineage_root: threadId,

@@ -27,7 +27,7 @@ export async function cancelThread(database: Database, tenant: string, threadId:
       at,
     );
     const queued = await client.query<{ run_id: string }>(
-      `UPDATE ${database.table('runs')} SET status = 'cancelled', finished_at = now()
+      `UPDATE ${database.table('runs')} SET status = 'cancelled', held = false, finished_at = now()
        WHERE tenant_id = $1 AND thread_id = $2 AND status = 'pending'
        RETURNING run_id, pg_notify('perdure_runs', run_id::text)`,
       at,
@@ -47,7 +47,7 @@ export async function cancelThread(database: Database, tenant: string, threadId:
     );
     const left = running.rows.length;
     await client.query(
-      `UPDATE ${database.table('threads')} SET unfinished_runs = $3, updated_at = now(),
+      `UPDATE ${database.table('threads')} SET unfinished_runs = $3, held_runs = 0, updated_at = now(),
          status = CASE WHEN $3 > 0 THEN 'busy' WHEN status = 'error' THEN 'error' ELSE 'idle' END
        WHERE tenant_id = $1 AND thread_id = $2`,
       [...at, left],

@@ -51,7 +51,7 @@ export async function readCopySource(
     `SELECT thread_id, checkpoint_thread_id, graph, version, lineage_root, status, state_version,
        deleted_at IS NOT NULL AS deleted, CASE WHEN rewound THEN rewound_to ELSE head_checkpoint_id END AS head,
        (SELECT run_id FROM ${database.table('runs')} r WHERE r.tenant_id = t.tenant_id AND r.thread_id = t.thread_id
-          AND r.status IN ('pending', 'running') ORDER BY sequence LIMIT 1) AS busy_with
+          AND r.status IN ('pending', 'running') AND NOT r.held ORDER BY sequence LIMIT 1) AS busy_with
      FROM ${database.table('threads')} t WHERE tenant_id = $1 AND thread_id = $2`,
     [tenant, threadId],
   );

@@ -46,7 +46,7 @@ export async function readPause(
     `SELECT r.run_id, ceil(extract(epoch FROM r.retry_at - now()) * 1000)::float8 AS left_ms
      FROM ${database.table('threads')} t JOIN ${database.table('runs')} r USING (tenant_id, thread_id)
      WHERE tenant_id = $1 AND thread_id = $2 AND t.version = $3 AND t.deleted_at IS NULL
-       AND r.status IN ('pending', 'running') ORDER BY r.sequence LIMIT 1`,
+       AND r.status IN ('pending', 'running') AND NOT r.held ORDER BY r.sequence LIMIT 1`,
     [tenant, threadId, version],
   );
   const row = rows[0];

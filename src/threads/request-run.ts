@@ -11,6 +11,7 @@ import {
 import { checkpointThreadId, graphRef } from '../contracts/ids.ts';
 import { runRequest, type StoppedRuns, type RunKind, type RunRequest } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
+import { releaseHeld } from './held-runs.ts';
 import { stopUnfinished, type Queryable } from './stop-runs.ts';
 
 /** What of a recorded run its caller needs to wake the thread. */
@@ -83,7 +84,8 @@ export function checkRequest(request: RunRequest): CheckedRequest {
 }
 
 /**
- * Queues the run behind those that are there, in one statement.
+ * Queues the run behind those that are there, in one statement; where input is held that it lets go on, in a
+ * transaction (its own, or that of `on`).
  * @throws UnknownGraphError | VersionMismatchError | ThreadBusyError | ThreadDeletedError
  */
 export async function recordRun(
@@ -92,12 +94,46 @@ export async function recordRun(
   tenant: string,
   request: CheckedRequest,
 ): Promise<RecordedRun & Waking> {
-  const { graph, version, thread_id: thread, run_id: run, multitask_strategy: strategy } = request;
+  const isPool = on === database;
   const ask: Queryable['query'] = (text, values) =>
-    on === database ? database.prepared(text, values ?? []) : on.query(text, values);
-  const record = () =>
-    ask<{ version: string; unfinished: number }>(
-      `WITH newest AS (
+    isPool ? database.prepared(text, values ?? []) : on.query(text, values);
+  const recorded = await insertInput({ query: ask }, database, tenant, request).catch((error: unknown) => {
+    // In a transaction nothing more can be asked after an error: its caller begins it again.
+    if (isPool && isDuplicate(error)) return insertInput({ query: ask }, database, tenant, request);
+    throw error;
+  });
+  if (recorded) return recorded;
+  const why = await whyRefused(database, on, tenant, request);
+  if (why) throw why;
+  const underLock = (lock: Queryable) => recordAfterHeld(lock, database, tenant, request);
+  return isPool ? database.transaction(underLock) : underLock(on);
+}
+
+/** New input goes on without the answer that held input waits for, and so does that, before it. */
+async function recordAfterHeld(
+  on: Queryable,
+  database: Database,
+  tenant: string,
+  request: CheckedRequest,
+): Promise<RecordedRun & Waking> {
+  const rejects = request.multitask_strategy === 'reject';
+  const released = rejects ? 0 : await releaseHeld(on, database, tenant, request.thread_id);
+  const recorded = await insertInput(on, database, tenant, request);
+  if (recorded) return { ...recorded, wakes: recorded.wakes || released > 0 };
+  const why = await whyRefused(database, on, tenant, request);
+  throw why ?? new Error(`thread '${request.thread_id}' takes no run, and nothing says why`);
+}
+
+/** Undefined when the thread, or the graph's versions, are not such as the request wants. */
+async function insertInput(
+  on: Queryable,
+  database: Database,
+  tenant: string,
+  request: CheckedRequest,
+): Promise<(RecordedRun & Waking) | undefined> {
+  const { graph, version, thread_id: thread, run_id: run, multitask_strategy: strategy } = request;
+  const { rows } = await on.query<{ version: string; unfinished: number }>(
+    `WITH newest AS (
        SELECT version FROM ${database.table('graph_versions')}
        WHERE tenant_id = $1 AND graph = $3 AND ($4::text IS NULL OR version = $4)
        ORDER BY registered_at DESC, version DESC LIMIT 1
@@ -108,33 +144,28 @@ export async function recordRun(
        ON CONFLICT (tenant_id, thread_id) DO UPDATE
          SET status = 'busy', unfinished_runs = t.unfinished_runs + 1, updated_at = now()
          WHERE t.deleted_at IS NULL AND t.graph = $3 AND ($4::text IS NULL OR t.version = $4)
-           AND ($6 <> 'reject' OR t.unfinished_runs = 0)
+           AND CASE WHEN $6 = 'reject' THEN t.unfinished_runs + t.held_runs = 0
+                    ELSE t.unfinished_runs > 0 OR t.held_runs = 0 END
        RETURNING t.version, t.unfinished_runs
      )
      INSERT INTO ${database.table('runs')} (tenant_id, run_id, thread_id, kind, input, config, actor)
      SELECT $1, $7, $2, 'input', $8, $9, $10 FROM t
      RETURNING (SELECT version FROM t), (SELECT unfinished_runs FROM t) AS unfinished`,
-      [
-        tenant,
-        thread,
-        graph,
-        version ?? null,
-        checkpointThreadId(tenant, thread),
-        strategy ?? 'enqueue',
-        run,
-        JSON.stringify(request.input),
-        JSON.stringify(request.config ?? {}),
-        request.actor ?? 'user:unknown',
-      ],
-    );
-  const { rows } = await record().catch((error: unknown) => {
-    // In a transaction nothing more can be asked after an error: its caller begins it again.
-    if (on === database && isDuplicate(error)) return record();
-    throw error;
-  });
+    [
+      tenant,
+      thread,
+      graph,
+      version ?? null,
+      checkpointThreadId(tenant, thread),
+      strategy ?? 'enqueue',
+      run,
+      JSON.stringify(request.input),
+      JSON.stringify(request.config ?? {}),
+      request.actor ?? 'user:unknown',
+    ],
+  );
   const row = rows[0];
-  if (!row) throw await whyRefused(database, on, tenant, request);
-  return { run_id: run, thread_id: thread, graph, version: row.version, wakes: row.unfinished === 1 };
+  return row && { run_id: run, thread_id: thread, graph, version: row.version, wakes: row.unfinished === 1 };
 }
 
 /**
@@ -152,12 +183,13 @@ export function refuseReservedConfigurable(configurable: Record<string, unknown>
       throw new InvalidInputError(`config.configurable.${key} is set by the runtime; leave it out.`, { key });
 }
 
+/** Undefined when nothing stands against it now: something that did has ended, or it is held input. */
 async function whyRefused(
   database: Database,
   on: Queryable,
   tenant: string,
-  { thread_id: thread, graph, version }: CheckedRequest,
-): Promise<Error> {
+  { thread_id: thread, graph, version, multitask_strategy: strategy }: CheckedRequest,
+): Promise<Error | undefined> {
   const { rows } = await on.query<{
     graph: string;
     version: string;
@@ -177,16 +209,17 @@ async function whyRefused(
       `Thread '${thread}' runs under ${graphRef(existing.graph, existing.version)}, not ${version === undefined ? graph : graphRef(graph, version)}.`,
       { thread_id: thread, graph: existing.graph, version: existing.version },
     );
-  if (!existing || existing.busy_with === null) {
-    const known = await knownVersions(database, tenant, graph);
+  const known = await knownVersions(database, tenant, graph);
+  if (version === undefined ? known.length === 0 : !known.includes(version))
     return new UnknownGraphError(
       known.length === 0
         ? `No graph '${graph}' is known. Name it in langgraph.json; 'perdure doctor' lists those that are.`
         : `Graph '${graph}' has no version '${version}'; known: ${known.join(', ')}.`,
       { graph, known },
     );
-  }
-  return new ThreadBusyError(thread, existing.busy_with);
+  if (strategy === 'reject' && existing && existing.busy_with !== null)
+    return new ThreadBusyError(thread, existing.busy_with);
+  return undefined;
 }
 
 async function knownVersions(database: Database, tenant: string, graph: string): Promise<string[]> {

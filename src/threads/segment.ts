@@ -101,7 +101,8 @@ async function claimRun(
   const { rows } = await database.prepared<Omit<ClaimedRun, 'fence'> & { fence: string }>(
     `WITH next AS (
        SELECT run_id, retry_at <= now() OR cancel_requested_at IS NOT NULL AS due FROM ${database.table('runs')}
-       WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') ORDER BY sequence LIMIT 1
+       WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') AND NOT held
+       ORDER BY sequence LIMIT 1
      ), due AS (
        SELECT run_id FROM next WHERE coalesce(due, true)
      ), t AS (
@@ -146,7 +147,7 @@ async function hasDueRun(
     `SELECT coalesce(r.retry_at <= now() OR r.cancel_requested_at IS NOT NULL, true) AS due
      FROM ${database.table('threads')} t JOIN ${database.table('runs')} r USING (tenant_id, thread_id)
      WHERE tenant_id = $1 AND thread_id = $2 AND ($3::text IS NULL OR t.version = $3) AND t.deleted_at IS NULL
-       AND r.status IN ('pending', 'running') ORDER BY r.sequence LIMIT 1`,
+       AND r.status IN ('pending', 'running') AND NOT r.held ORDER BY r.sequence LIMIT 1`,
     [tenant, threadId, version ?? null],
   );
   return rows[0]?.due ?? false;
@@ -235,29 +236,43 @@ export async function finishSegment(
   return { more, next_due: mayBeDue ? await nextDue(database, database, tenant, threadId) : null };
 }
 
-/** @returns whether further runs wait. */
+/**
+ * Where the thread asks about an operation once the run has ended, input that waits behind the run is held until that
+ * is answered; else what was held goes on. Newer input that stopped the run goes on whatever the run asked.
+ * @returns whether further runs wait.
+ */
 async function recordEnd(
   database: Database,
   tenant: string,
   threadId: string,
   end: SegmentEnd,
 ): Promise<boolean> {
-  const { rows } = await database.prepared<{ unfinished: number }>(
-    `WITH held AS (
+  const text = `WITH locked AS (
        SELECT thread_id FROM ${database.table('threads')}
        WHERE tenant_id = $1 AND thread_id = $2 AND fence = $4 AND deleted_at IS NULL FOR UPDATE
+     ), asked AS (
+       SELECT * FROM json_to_recordset($9::json) AS a(interrupt_id text, kind text, node text, checkpoint_id text,
+         origin_ns text, origin_checkpoint_id text, origin_task_id text, operation_id text, value json,
+         after_ms double precision, on_due json)
      ), r AS (
        UPDATE ${database.table('runs')} AS r
        SET status = CASE WHEN r.stop_as = 'rolled_back' THEN 'rolled_back' ELSE $5 END,
          stopped_by = CASE WHEN r.stop_as = 'rolled_back' OR r.stop_as = $5 THEN r.stopped_by END,
          error = $6, checkpoint_id = $7, next = $8, finished_at = now()
-       FROM held WHERE r.tenant_id = $1 AND r.run_id = $3 AND r.status = 'running'
+       FROM locked WHERE r.tenant_id = $1 AND r.run_id = $3 AND r.status = 'running'
        RETURNING r.run_id, r.status, r.base_checkpoint_id, r.status = 'rolled_back' AS undone,
-         $7 IS DISTINCT FROM r.base_checkpoint_id AS moved
-     ), asked AS (
-       SELECT * FROM json_to_recordset($9::json) AS a(interrupt_id text, kind text, node text, checkpoint_id text,
-         origin_ns text, origin_checkpoint_id text, origin_task_id text, operation_id text, value json,
-         after_ms double precision, on_due json)
+         $7 IS DISTINCT FROM r.base_checkpoint_id AS moved, r.stop_as IS NULL AND CASE WHEN $10
+           THEN r.status = 'interrupted' AND EXISTS (SELECT FROM asked WHERE kind = 'operation')
+           ELSE EXISTS (
+             SELECT FROM ${database.table('interrupts')} i LEFT JOIN ${database.table('runs')} a
+               ON a.tenant_id = i.tenant_id AND a.run_id = i.answer_run_id AND a.status = 'pending'
+             WHERE i.tenant_id = $1 AND i.thread_id = $2 AND i.kind = 'operation'
+               AND (i.status = 'pending' OR (i.status = 'answered' AND a.run_id IS NOT NULL))) END AS holds
+     ), turned AS (
+       UPDATE ${database.table('runs')} AS q SET held = r.holds
+       FROM r WHERE q.tenant_id = $1 AND q.thread_id = $2 AND q.status = 'pending' AND q.kind = 'input'
+         AND q.held <> r.holds
+       RETURNING CASE WHEN q.held THEN 1 ELSE -1 END AS by
      ), overtaken AS (
        UPDATE ${database.table('interrupts')} AS i SET status = 'superseded'
        FROM r WHERE i.tenant_id = $1 AND i.thread_id = $2 AND i.status = 'pending' AND $10 AND NOT r.undone
@@ -277,8 +292,9 @@ async function recordEnd(
          WHERE i.status = 'superseded'
      ), t AS (
        UPDATE ${database.table('threads')} AS t
-       SET unfinished_runs = t.unfinished_runs - 1, updated_at = now(),
-         status = CASE WHEN t.unfinished_runs > 1 THEN 'busy' WHEN r.status = 'interrupted' THEN 'interrupted'
+       SET unfinished_runs = t.unfinished_runs - 1 - turns.runs, held_runs = t.held_runs + turns.runs,
+         updated_at = now(),
+         status = CASE WHEN t.unfinished_runs - turns.runs > 1 THEN 'busy' WHEN r.status = 'interrupted' THEN 'interrupted'
                        WHEN r.status = 'error' THEN 'error' ELSE 'idle' END,
          branch_id = CASE WHEN r.undone THEN t.branch_id ELSE coalesce($11, t.branch_id) END,
          branch_effects = CASE WHEN r.undone THEN t.branch_effects ELSE coalesce($12, t.branch_effects) END,
@@ -286,26 +302,41 @@ async function recordEnd(
          rewound = CASE WHEN r.undone THEN t.rewound OR r.moved ELSE t.rewound AND NOT r.moved END,
          rewound_to = CASE WHEN r.undone AND r.moved AND NOT t.rewound THEN r.base_checkpoint_id
                            WHEN r.moved AND NOT r.undone THEN NULL ELSE t.rewound_to END
-       FROM r WHERE t.tenant_id = $1 AND t.thread_id = $2 RETURNING t.unfinished_runs
+       FROM r, (SELECT coalesce(sum(by), 0)::int AS runs FROM turned) turns
+       WHERE t.tenant_id = $1 AND t.thread_id = $2 RETURNING t.unfinished_runs
      )
-     SELECT t.unfinished_runs AS unfinished, pg_notify('perdure_runs', $3::text) FROM t`,
-    [
-      tenant,
-      threadId,
-      end.run_id,
-      end.fence,
-      end.status,
-      end.error ? JSON.stringify(end.error) : null,
-      end.checkpoint_id,
-      end.next ? JSON.stringify(end.next) : null,
-      JSON.stringify((end.asked ?? []).map(askedRow)),
-      end.supersede === 'others',
-      end.branch?.id ?? null,
-      end.branch?.effects ?? null,
-    ],
-  );
+     SELECT t.unfinished_runs AS unfinished, pg_notify('perdure_runs', $3::text) FROM t`;
+  const values = [
+    tenant,
+    threadId,
+    end.run_id,
+    end.fence,
+    end.status,
+    end.error ? JSON.stringify(end.error) : null,
+    end.checkpoint_id,
+    end.next ? JSON.stringify(end.next) : null,
+    JSON.stringify((end.asked ?? []).map(askedRow)),
+    end.supersede === 'others',
+    end.branch?.id ?? null,
+    end.branch?.effects ?? null,
+  ];
+  const { rows } = await (mayHold(end)
+    ? database.transaction(async (client) => {
+        // Input that is being recorded at this moment is behind the run as well: a statement that waits for the
+        // thread's row would not see it.
+        await client.query(
+          `SELECT FROM ${database.table('threads')} WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE`,
+          [tenant, threadId],
+        );
+        return client.query<{ unfinished: number }>(text, values);
+      })
+    : database.prepared<{ unfinished: number }>(text, values));
   if (rows[0]) return rows[0].unfinished > 0;
   return moreAfter(database, tenant, threadId, end);
+}
+
+function mayHold({ supersede, asked = [] }: SegmentEnd): boolean {
+  return supersede === 'none' || asked.some(({ kind }) => kind === 'operation');
 }
 
 function askedRow({ deadline, ...asked }: AskedInterrupt) {

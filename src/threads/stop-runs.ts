@@ -9,8 +9,8 @@ export type Queryable = {
 
 /**
  * Stops the thread's unfinished runs on behalf of a newer one, as LangGraph's platform does: also those that have not
- * begun. Takes the thread's row lock. A thread that waits for a person is not busy, and nothing is stopped.
- * @returns undefined when nothing was unfinished.
+ * begun, and input that is held. Takes the thread's row lock. A run that waits for a person has ended, and is let be.
+ * @returns undefined when nothing was unfinished or held.
  */
 export async function stopUnfinished(
   client: pg.PoolClient,
@@ -19,11 +19,11 @@ export async function stopUnfinished(
   { thread_id: thread, run_id: run }: { thread_id: string; run_id: string },
   strategy: 'interrupt' | 'rollback',
 ): Promise<StoppedRuns | undefined> {
-  const locked = await client.query<{ unfinished_runs: number }>(
-    `SELECT unfinished_runs FROM ${database.table('threads')} WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE`,
+  const locked = await client.query<{ stoppable: number }>(
+    `SELECT unfinished_runs + held_runs AS stoppable FROM ${database.table('threads')} WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE`,
     [tenant, thread],
   );
-  if (!locked.rows[0]?.unfinished_runs) return undefined;
+  if (!locked.rows[0]?.stoppable) return undefined;
   const stopAs = strategy === 'rollback' ? 'rolled_back' : 'interrupted';
   // One that is to be rolled back stays that, whoever comes after.
   const running = await client.query<{ run_id: string }>(
@@ -33,13 +33,13 @@ export async function stopUnfinished(
     [tenant, thread, stopAs, run],
   );
   const dropped = await client.query<{ run_id: string }>(
-    `UPDATE ${database.table('runs')} SET status = $3, stop_as = $3, stopped_by = $4, finished_at = now()
+    `UPDATE ${database.table('runs')} SET status = $3, stop_as = $3, stopped_by = $4, held = false, finished_at = now()
      WHERE tenant_id = $1 AND thread_id = $2 AND status = 'pending'
      RETURNING run_id, pg_notify('perdure_runs', run_id::text)`,
     [tenant, thread, stopAs, run],
   );
   await client.query(
-    `UPDATE ${database.table('threads')} SET unfinished_runs = $3 WHERE tenant_id = $1 AND thread_id = $2`,
+    `UPDATE ${database.table('threads')} SET unfinished_runs = $3, held_runs = 0 WHERE tenant_id = $1 AND thread_id = $2`,
     [tenant, thread, running.rows.length],
   );
   const stopping = running.rows[0]?.run_id ?? null;

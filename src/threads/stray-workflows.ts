@@ -53,7 +53,8 @@ export async function straySettled(
   // A statement of its own, so that it sees a run that was recorded while the first one waited.
   const { rows } = await database.query<{ run_id: string; cancel: boolean }>(
     `SELECT run_id, cancel_requested_at IS NOT NULL AS cancel FROM ${database.table('runs')}
-     WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') ORDER BY sequence LIMIT 1`,
+     WHERE tenant_id = $1 AND thread_id = $2 AND status IN ('pending', 'running') AND NOT held
+     ORDER BY sequence LIMIT 1`,
     at,
   );
   return rows[0];

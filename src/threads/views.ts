@@ -10,7 +10,7 @@ import { QUESTION_DIGEST } from './question-digest.ts';
 const iso = (column: string) => `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 const RUN_COLUMNS = `r.run_id, r.thread_id, t.graph, coalesce(r.version, t.version) AS version, r.kind, r.status, r.error, r.attempts,
-  r.stopped_by,
+  r.held, r.stopped_by,
   CASE WHEN r.retry_at IS NOT NULL AND r.status = 'running'
     THEN json_build_object('retry_at', ${iso('r.retry_at')}, 'error', r.retry -> 'error') END AS retry,
   ${iso('r.created_at')} AS created_at, ${iso('r.started_at')} AS started_at, ${iso('r.finished_at')} AS finished_at`;

@@ -38,7 +38,7 @@ export async function takeUnsignalled(database: Database, limit = 100): Promise<
      ), due AS (
        SELECT r.tenant_id, r.run_id, t.thread_id, t.graph, t.version
        FROM ${database.table('runs')} r JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
-       WHERE r.status IN ('pending', 'running') AND t.deleted_at IS NULL AND (
+       WHERE r.status IN ('pending', 'running') AND NOT r.held AND t.deleted_at IS NULL AND (
          (r.signalled_at IS NULL AND r.status = 'pending' AND r.created_at < now() - $1 * interval '1 millisecond')
          OR (r.signalled_at IS NULL AND r.status = 'running' AND r.started_at < now() - $2 * interval '1 millisecond')
          OR (r.signalled_at < r.retry_at AND r.retry_at < now() - $1 * interval '1 millisecond')
@@ -46,7 +46,7 @@ export async function takeUnsignalled(database: Database, limit = 100): Promise<
          OR r.signalled_at < now() - least($2 * power(2, least(r.signals, 20)), $3) * interval '1 millisecond')
          AND NOT EXISTS (
            SELECT FROM ${database.table('runs')} e WHERE e.tenant_id = r.tenant_id AND e.thread_id = r.thread_id
-             AND e.status IN ('pending', 'running') AND e.sequence < r.sequence)
+             AND e.status IN ('pending', 'running') AND NOT e.held AND e.sequence < r.sequence)
        ORDER BY r.sequence LIMIT $4 FOR UPDATE OF r SKIP LOCKED
      )
      UPDATE ${database.table('runs')} AS r SET signalled_at = now(), signals = r.signals + 1
@@ -79,7 +79,8 @@ export async function sampleSignalled(database: Database, count: number): Promis
   const { rows } = await database.query<UnfinishedRun>(
     `SELECT r.tenant_id, r.run_id, r.thread_id, r.signals, r.status, t.graph, t.version, false AS cancel
      FROM ${database.table('runs')} r JOIN ${database.table('threads')} t USING (tenant_id, thread_id)
-     WHERE r.status IN ('pending', 'running') AND r.signals > 0 AND t.deleted_at IS NULL AND NOT t.stray_workflow
+     WHERE r.status IN ('pending', 'running') AND NOT r.held AND r.signals > 0 AND t.deleted_at IS NULL
+       AND NOT t.stray_workflow
        AND r.signalled_at BETWEEN now() - interval '1 day' AND now() - $1 * interval '1 millisecond'
      ORDER BY random() LIMIT $2`,
     [SWEEP_AFTER_MS, count],

@@ -53,8 +53,8 @@ function makeCase(number: number): Case {
   const thread = `thread-${number}`;
   const how = number % 4 === 0 || number % 4 === 1 ? 'asks' : 'runs';
   const kind = KINDS[number % KINDS.length] ?? 'idempotent';
-  // Inputs that queue behind the first. They would overtake a run that has to ask what became of its charge.
-  const inputs = how === 'runs' && kind !== 'exclusive' && number % 5 === 2 ? 3 : 1;
+  // Inputs that queue behind the first, also where that has to ask what became of its charge.
+  const inputs = how === 'runs' && number % 5 === 2 ? 3 : 1;
   return {
     thread,
     version: number < BEFORE ? '17' : '18',
