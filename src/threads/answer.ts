@@ -155,7 +155,7 @@ async function findInterrupt(
        value, ${QUESTION_DIGEST} AS digest
      FROM ${database.table('interrupts')}
      WHERE tenant_id = $1 AND thread_id = $2 AND (status = 'pending' OR interrupt_id = $3
-       OR answer_run_id = (SELECT run_id FROM ${database.table('runs')} WHERE tenant_id = $1 AND thread_id = $2 ORDER BY sequence DESC LIMIT 1))
+       OR answer_run_id = (SELECT run_id FROM ${database.table('runs')} WHERE tenant_id = $1 AND thread_id = $2 AND NOT held ORDER BY sequence DESC LIMIT 1))
      ORDER BY sequence`,
     [tenant, answer.thread_id, answer.interrupt_id ?? null],
   );

@@ -40,6 +40,30 @@ export async function releaseHeld(
 }
 
 /**
+ * Puts input that waits behind the thread's other runs, in its order: a thread's `sequence` is the order in which its
+ * runs are executed, and what is held was asked for before the run that goes on with the answer. For a transaction that
+ * has the thread's row.
+ */
+export async function moveInputBehind(
+  on: Queryable,
+  database: Database,
+  tenant: string,
+  threadId: string,
+): Promise<void> {
+  const { rows } = await on.query<{ run_id: string }>(
+    `SELECT run_id FROM ${database.table('runs')}
+     WHERE tenant_id = $1 AND thread_id = $2 AND status = 'pending' AND kind = 'input' ORDER BY sequence`,
+    [tenant, threadId],
+  );
+  // One by one: a statement for all of them would number them in any order.
+  for (const { run_id } of rows)
+    await on.query(
+      `UPDATE ${database.table('runs')} SET sequence = DEFAULT WHERE tenant_id = $1 AND run_id = $2`,
+      [tenant, run_id],
+    );
+}
+
+/**
  * Releases what is held on threads that ask about no operation any more and have nothing under way. The end of a run
  * leaves none such; this is for what nobody thought of.
  * @returns the threads.

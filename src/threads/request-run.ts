@@ -11,7 +11,7 @@ import {
 import { checkpointThreadId, graphRef } from '../contracts/ids.ts';
 import { runRequest, type StoppedRuns, type RunKind, type RunRequest } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
-import { releaseHeld } from './held-runs.ts';
+import { moveInputBehind, releaseHeld } from './held-runs.ts';
 import { stopUnfinished, type Queryable } from './stop-runs.ts';
 
 /** What of a recorded run its caller needs to wake the thread. */
@@ -241,10 +241,13 @@ export async function insertRun(
     `INSERT INTO ${database.table('runs')} (tenant_id, run_id, thread_id, kind, config, actor) VALUES ($1, $2, $3, $4, $5, $6)`,
     [run.tenant, id, run.thread, run.kind, JSON.stringify(run.config), run.actor],
   );
-  await client.query(
+  const { rows } = await client.query<{ holds: boolean; next: boolean }>(
     `UPDATE ${database.table('threads')} SET status = 'busy', unfinished_runs = unfinished_runs + 1, updated_at = now()
-     WHERE tenant_id = $1 AND thread_id = $2`,
+     WHERE tenant_id = $1 AND thread_id = $2 RETURNING held_runs > 0 AS holds, unfinished_runs = 1 AS next`,
     [run.tenant, run.thread],
   );
+  // A fork waits its turn behind what is under way, and so behind what is released then.
+  if (rows[0]?.holds && (rows[0].next || run.kind !== 'fork'))
+    await moveInputBehind(client, database, run.tenant, run.thread);
   return id;
 }

@@ -3,6 +3,7 @@ import type pg from 'pg';
 import { NothingToRetryError } from '../contracts/errors.ts';
 import type { RunKind } from '../contracts/runs.ts';
 import type { Database } from '../postgres/database.ts';
+import { moveInputBehind } from './held-runs.ts';
 import { lockThread, type LockedThread } from './locked-thread.ts';
 import type { RecordedRun } from './request-run.ts';
 
@@ -85,11 +86,12 @@ async function again(
      FROM ${database.table('runs')} WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3`,
     [tenant, threadId, failed.run_id, id, kind, actor],
   );
-  await client.query(
+  const { rows } = await client.query<{ holds: boolean }>(
     `UPDATE ${database.table('threads')} SET status = 'busy', unfinished_runs = unfinished_runs + 1, updated_at = now()
-     WHERE tenant_id = $1 AND thread_id = $2`,
+     WHERE tenant_id = $1 AND thread_id = $2 RETURNING held_runs > 0 AS holds`,
     [tenant, threadId],
   );
+  if (rows[0]?.holds) await moveInputBehind(client, database, tenant, threadId);
   return id;
 }
 

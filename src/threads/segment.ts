@@ -4,6 +4,7 @@ import type { EffectsMode, RunConfig, RunKind } from '../contracts/runs.ts';
 import { durationMs, type DeadlinePolicy } from '../contracts/deadlines.ts';
 import type { Database } from '../postgres/database.ts';
 import { nextDue } from './deadlines.ts';
+import { moveInputBehind } from './held-runs.ts';
 import type { RetryState } from './postpone-run.ts';
 
 /** A run that an attempt has taken in hand, and the thread as it stood at that moment. */
@@ -303,9 +304,9 @@ async function recordEnd(
          rewound_to = CASE WHEN r.undone AND r.moved AND NOT t.rewound THEN r.base_checkpoint_id
                            WHEN r.moved AND NOT r.undone THEN NULL ELSE t.rewound_to END
        FROM r, (SELECT coalesce(sum(by), 0)::int AS runs FROM turned) turns
-       WHERE t.tenant_id = $1 AND t.thread_id = $2 RETURNING t.unfinished_runs
+       WHERE t.tenant_id = $1 AND t.thread_id = $2 RETURNING t.unfinished_runs, t.held_runs
      )
-     SELECT t.unfinished_runs AS unfinished, pg_notify('perdure_runs', $3::text) FROM t`;
+     SELECT t.unfinished_runs AS unfinished, t.held_runs AS held, pg_notify('perdure_runs', $3::text) FROM t`;
   const values = [
     tenant,
     threadId,
@@ -328,7 +329,12 @@ async function recordEnd(
           `SELECT FROM ${database.table('threads')} WHERE tenant_id = $1 AND thread_id = $2 FOR UPDATE`,
           [tenant, threadId],
         );
-        return client.query<{ unfinished: number }>(text, values);
+        const ended = await client.query<{ unfinished: number; held: number }>(text, values);
+        const [left] = ended.rows;
+        // Forks and answers that were queued as well go before what is held.
+        if (left && left.held > 0 && left.unfinished > 0)
+          await moveInputBehind(client, database, tenant, threadId);
+        return ended;
       })
     : database.prepared<{ unfinished: number }>(text, values));
   if (rows[0]) return rows[0].unfinished > 0;

@@ -5,7 +5,7 @@ import { answerInterrupt } from '../../src/threads/answer.ts';
 import { cancelThread } from '../../src/threads/cancel.ts';
 import { releaseForgotten } from '../../src/threads/held-runs.ts';
 import { readPause } from '../../src/threads/postpone-run.ts';
-import { requestRun } from '../../src/threads/request-run.ts';
+import { checkRequest, recordRun, requestRun } from '../../src/threads/request-run.ts';
 import { retryThread } from '../../src/threads/retry-thread.ts';
 import { straySettled } from '../../src/threads/stray-workflows.ts';
 import { sampleSignalled, takeUnsignalled } from '../../src/threads/wake-list.ts';
@@ -117,12 +117,15 @@ async function holding(queued = 1): Promise<{ asking: string; held: string[] }> 
   return { asking, held };
 }
 
-/** Takes and ends runs until none is left. @returns their ids, in order. */
+/** Takes and ends runs until none is left, the last of which is the newest. @returns their ids, in order. */
 async function drain(): Promise<string[]> {
   const taken: string[] = [];
   for (;;) {
     const run = await step(beginSegment(at.database, 'default', thread_id));
-    if (!run) return taken;
+    if (!run) {
+      expect((await at.client.runs(thread_id, 1))[0]?.run_id).toBe(taken.at(-1));
+      return taken;
+    }
     taken.push(run.run_id);
     await end(run);
   }
@@ -204,6 +207,16 @@ test('new input does without the answer: what is held goes first', async () => {
   await expect(answer('q1')).rejects.toMatchObject({ code: 'INTERRUPT_UNKNOWN' });
 });
 
+test('so does what a schedule records, in a transaction of its own', async () => {
+  const { held } = await holding();
+  const checked = checkRequest({ graph: 'idle', thread_id, input: {} });
+  const next = await step(
+    at.database.transaction((client) => recordRun(at.database, client, 'default', checked)),
+  );
+  expect(next).toMatchObject({ wakes: true });
+  expect(await drain()).toEqual([...held, next.run_id]);
+});
+
 test('of twenty inputs at once behind held input, all run after it', async () => {
   const { held } = await holding();
   const next = await step(Promise.all(Array.from({ length: 20 }, () => ask())));
@@ -266,6 +279,39 @@ test('a fork goes on at once, and held input after it', async () => {
   expect(await drain()).toEqual([fork, ...held]);
 });
 
+test('a fork that was queued between inputs goes before them once they are held', async () => {
+  await ask();
+  const run = await begin();
+  const { database } = at;
+  await database.query(
+    `INSERT INTO ${database.table('checkpoints')} (thread_id, checkpoint_ns, checkpoint_id, checkpoint, metadata)
+     SELECT checkpoint_thread_id, '', 'c1', '{}', '{"step": 0}' FROM ${database.table('threads')} WHERE thread_id = $1`,
+    [thread_id],
+  );
+  const first = await ask();
+  const fork = await at.client.fork(thread_id, { checkpointId: 'c1' });
+  const second = await ask();
+  expect(await asks(run, question('q1'))).toMatchObject({ more: true });
+  expect(await drain()).toEqual([fork.run_id, first.run_id, second.run_id]);
+});
+
+test('held input that fails after the answer is what a retry means; of two who answer, the second is told', async () => {
+  const { held } = await holding(3);
+  await answer('q1');
+  await expect(
+    answerInterrupt(at.database, 'default', { thread_id, value: { happened: 1 }, actor: 'user:noor' }),
+  ).rejects.toMatchObject({ code: 'INTERRUPT_ALREADY_ANSWERED' });
+  await end(await begin(), 'error', { supersede: 'none' });
+  for (const run_id of held) {
+    const run = await begin();
+    expect(run.run_id).toBe(run_id);
+    await end(run, 'error');
+  }
+  await step(retryThread(at.database, 'default', thread_id, 'user:mira'));
+  // As the newest one was: by its input once more, since it stored no checkpoint.
+  expect(await begin()).toMatchObject({ kind: 'input' });
+});
+
 test('input that is recorded while the question is, is held', async () => {
   await ask();
   const run = await begin();
@@ -281,8 +327,12 @@ test('input that is recorded while the question is, is held', async () => {
       [crypto.randomUUID(), thread_id],
     );
     const ending = finishSegment(database, 'default', thread_id, {
-      ...{ run_id: run.run_id, fence: run.fence, status: 'interrupted', checkpoint_id: null },
-      ...{ supersede: 'others', asked: [question('q1')] },
+      run_id: run.run_id,
+      fence: run.fence,
+      status: 'interrupted',
+      checkpoint_id: null,
+      supersede: 'others',
+      asked: [question('q1')],
     });
     await until(async () => {
       const { rowCount } = await database.query(
