@@ -2,6 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { WORKER_FLAGS } from '../src/cli/worker-flags.ts';
 import type { BenchServers } from './bench-servers.ts';
 
 export type BenchWorker = { pid: number; process: ChildProcess; stop(): Promise<void> };
@@ -17,7 +18,8 @@ export async function startBenchWorker(
 ): Promise<BenchWorker> {
   const main = fileURLToPath(new URL('../dist/workers/main.js', import.meta.url));
   const project = fileURLToPath(new URL('./graphs/langgraph.json', import.meta.url));
-  const child = spawn(process.execPath, ['--expose-gc', '--import', COLLECT, main, '--project', project], {
+  const flags = [...WORKER_FLAGS, '--expose-gc', '--import', COLLECT];
+  const child = spawn(process.execPath, [...flags, main, '--project', project], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: {
       ...process.env,

@@ -29,6 +29,8 @@ export async function run(servers: BenchServers, progress: (line: string) => voi
   await migrate(client.database);
   const worker = await startBenchWorker(servers, schema);
   const pool = new pg.Pool({ connectionString: servers.databaseUrl, max: 10 });
+  // The servers stop before the pool has heard of its connections' ends.
+  pool.on('error', () => undefined);
   try {
     const shipped = new PostgresSaver(pool, undefined, { schema: `${schema}_bare` });
     await shipped.setup();

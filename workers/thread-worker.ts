@@ -11,7 +11,7 @@ import { createMigrateActivities } from '../src/activities/migrate-activities.ts
 import { createScheduleActivities } from '../src/activities/schedule-activities.ts';
 import { createThreadActivities } from '../src/activities/thread-activities.ts';
 import { PerdureSaver } from '../src/checkpoint/saver.ts';
-import type { TemporalServer } from '../src/config/config.ts';
+import { tracesToLangSmith, type TemporalServer } from '../src/config/config.ts';
 import { temporalConnection } from '../src/config/temporal-connection.ts';
 import { registerSearchAttributes } from '../src/client/search-attributes.ts';
 import { temporalError, wakeThread } from '../src/client/wake.ts';
@@ -21,6 +21,7 @@ import type { LoadedGraph } from '../src/graph/load-graphs.ts';
 import { GraphRegistry } from '../src/graph/registry.ts';
 import { createTaskRunner } from '../src/graph/run-task.ts';
 import { createSegmentRunner } from '../src/graph/segment.ts';
+import { installUntracedRunTree } from '../src/graph/untraced-run-tree.ts';
 import { installOperationFetch } from '../src/operations/operation-fetch.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import type { Logger } from '../src/telemetry/log.ts';
@@ -196,6 +197,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
       ...queues.nodes.map((taskQueue) => Worker.create({ ...common, taskQueue })),
     ]);
     const restoreFetch = installOperationFetch();
+    const restoreRunTree = installUntracedRunTree(() => tracesToLangSmith(process.env));
     const report = () =>
       reportWorker(database, tenant, {
         worker_id: id,
@@ -225,6 +227,7 @@ export async function startThreadWorker(options: ThreadWorkerOptions): Promise<T
         await Promise.allSettled(running);
         clearInterval(alive);
         restoreFetch();
+        restoreRunTree();
         await sweeper.stop();
         await forgetWorker(database, tenant, id).catch(() => undefined);
         await close();

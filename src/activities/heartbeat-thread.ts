@@ -5,12 +5,23 @@ import { temporalConnection } from '../config/temporal-connection.ts';
 import type { SegmentHeartbeat } from '../contracts/thread-workflow.ts';
 import type { HeartbeatNews, HeartbeatOrder, HeartbeatThreadData } from './heartbeats.ts';
 
-/** How often, in ms. */
+/** How often for each activity, in ms. One that ends before the first costs the server none. */
 const HEARTBEAT_MS = 500;
+/** With many activities, each more seldom: so many ms for each of them, up to `SELDOM_MS`, half of the timeout. */
+const SPREAD_MS = 20;
+const SELDOM_MS = 1_000;
+const TICK_MS = 100;
 /** How long the main thread may be silent before it is no longer vouched for, in ms. The SDK waits about as long. */
 const VOUCH_MS = 6_000;
 
-type Activity = { token: Uint8Array; details: SegmentHeartbeat; heardAt: number; sending: boolean };
+type Activity = {
+  token: Uint8Array;
+  details: SegmentHeartbeat;
+  heardAt: number;
+  /** When the last was sent; before the first, when the activity began. */
+  sentAt: number;
+  sending: boolean;
+};
 
 const { temporal } = workerData as HeartbeatThreadData;
 const activities = new Map<string, Activity>();
@@ -21,9 +32,16 @@ parentPort?.on('message', (order: HeartbeatOrder) => {
     return;
   }
   const known = activities.get(order.token);
-  const heard = { details: order.details, heardAt: performance.now() };
+  const heardAt = performance.now();
+  const heard = { details: order.details, heardAt };
   if (known) Object.assign(known, heard);
-  else activities.set(order.token, { token: Buffer.from(order.token, 'base64'), sending: false, ...heard });
+  else
+    activities.set(order.token, {
+      token: Buffer.from(order.token, 'base64'),
+      sentAt: heardAt,
+      sending: false,
+      ...heard,
+    });
 });
 
 const client = new Client({
@@ -32,12 +50,16 @@ const client = new Client({
 });
 
 setInterval(() => {
+  const now = performance.now();
+  const every = Math.min(SELDOM_MS, Math.max(HEARTBEAT_MS, activities.size * SPREAD_MS));
   for (const [key, activity] of activities)
-    if (!activity.sending && performance.now() - activity.heardAt < VOUCH_MS) void send(key, activity);
-}, HEARTBEAT_MS);
+    if (!activity.sending && now - activity.sentAt >= every && now - activity.heardAt < VOUCH_MS)
+      void send(key, activity);
+}, TICK_MS);
 
 async function send(key: string, activity: Activity): Promise<void> {
   activity.sending = true;
+  activity.sentAt = performance.now();
   try {
     await client.activity.heartbeat(activity.token, activity.details);
   } catch (error) {

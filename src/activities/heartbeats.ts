@@ -8,6 +8,9 @@ import type { Logger } from '../telemetry/log.ts';
 export type HeartbeatOrder =
   { about: 'beat'; token: string; details: SegmentHeartbeat } | { about: 'end'; token: string };
 
+/** The SDK is shown one in so many while the thread sends them: enough for its own watch, which waits for seconds more. */
+const SHOWN_TO_SDK = 4;
+
 /** To the main thread: an activity is to be cancelled. */
 export type HeartbeatNews = { cancelled: string };
 
@@ -48,9 +51,13 @@ export function mainThreadHeartbeats(): Heartbeats {
 export function heartbeatThread(temporal: TemporalServer, logger: Logger): Heartbeats {
   const thread = startThread({ temporal });
   const running = new Map<string, AbortController>();
+  let alive = true;
   thread.on('message', (news: HeartbeatNews) => running.get(news.cancelled)?.abort());
   // Without the thread the main thread's heartbeats remain.
-  thread.on('error', (error) => logger.warn({ error: String(error) }, 'the heartbeat thread failed'));
+  thread.on('error', (error) => {
+    alive = false;
+    logger.warn({ error: String(error) }, 'the heartbeat thread failed');
+  });
   // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
   const tell = (order: HeartbeatOrder) => thread.postMessage(order);
   return {
@@ -61,10 +68,12 @@ export function heartbeatThread(temporal: TemporalServer, logger: Logger): Heart
       context.cancellationSignal.addEventListener('abort', onCancel);
       if (context.cancellationSignal.aborted) onCancel();
       running.set(token, cancelled);
+      let beats = 0;
       return {
         cancelled: cancelled.signal,
         beat(details) {
-          context.heartbeat(details);
+          if (beats % SHOWN_TO_SDK === SHOWN_TO_SDK - 1 || !alive) context.heartbeat(details);
+          beats += 1;
           tell({ about: 'beat', token, details });
         },
         end() {

@@ -11,6 +11,7 @@ import { tailOf, textOf } from '../dev/server-log.ts';
 import { logsOf } from '../dev/servers-file.ts';
 import type { Project } from '../graph/langgraph-json.ts';
 import type { Environment, Servers } from './project-context.ts';
+import { WORKER_FLAGS } from './worker-flags.ts';
 import { installationOf, type WorkerRecord } from './workers-file.ts';
 
 /** Longer than loading big graphs takes on a busy machine. */
@@ -48,7 +49,12 @@ export async function launchWorker(launch: WorkerLaunch): Promise<WorkerRecord> 
   const { record, log } = await launchDetached({
     name: 'A worker',
     command: process.execPath,
-    args: [fileURLToPath(new URL('../../workers/main.js', import.meta.url)), '--project', project.file],
+    args: [
+      ...WORKER_FLAGS,
+      fileURLToPath(new URL('../../workers/main.js', import.meta.url)),
+      '--project',
+      project.file,
+    ],
     logPath: join(logsOf(home), `worker-${started_at.replace(/[-:]/g, '')}-${process.pid}.log`),
     env: workerEnvironment(launch),
     cwd: project.folder,

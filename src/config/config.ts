@@ -151,6 +151,13 @@ export function readConfig(environment: Environment, cwd: string): Config {
   };
 }
 
+/** Whether LangChain sends what it runs to LangSmith: one of the variables that it looks for is `true`. */
+export function tracesToLangSmith(environment: Environment): boolean {
+  return ['LANGSMITH', 'LANGCHAIN'].some(
+    (name) => environment[`${name}_TRACING`] === 'true' || environment[`${name}_TRACING_V2`] === 'true',
+  );
+}
+
 function blankAsUnset(environment: Environment): Environment {
   return Object.fromEntries(
     Object.entries(environment).filter(([, value]) => value !== undefined && value !== ''),
