@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import { FileStorage, type StorageAdapter } from '@flystorage/file-storage';
+import type { FileStorage, StorageAdapter } from '@flystorage/file-storage';
 import type { ArtifactSettings } from '../config/artifact-settings.ts';
 import { ArtifactStorageError } from '../contracts/errors.ts';
 
@@ -26,7 +26,7 @@ export type Objects = {
 };
 
 /** What an adapter brings besides itself. */
-export type AdapterPlace = { place: string; maxSize: number; close(): void };
+export type AdapterPlace = { place: string; maxSize: number; close: () => void };
 
 /** Opens the folder or the bucket; neither is touched before it is used. @throws ConfigError without S3's packages. */
 export async function openObjects(settings: ArtifactSettings): Promise<Objects> {

@@ -5,7 +5,7 @@ import { ArtifactStorageError, InvalidInputError } from '../contracts/errors.ts'
 import { runId, threadId } from '../contracts/ids.ts';
 import type { Database } from '../postgres/database.ts';
 import { faultPoint } from '../telemetry/fault-points.ts';
-import type { Objects } from './objects.ts';
+import { isMissing, type Objects } from './objects.ts';
 import type { ArtifactPaths } from './paths.ts';
 import { addArtifactReference, checkHolder } from './references.ts';
 import { deletePending, insertPending, lockContent, makeReady, type NewArtifact } from './rows.ts';
@@ -90,17 +90,14 @@ export async function putArtifact(
     if (ready !== one.artifact_id) await objects.remove(upload).catch(() => undefined);
     return ready;
   } catch (error) {
-    await forget({ database, tenant, objects, paths }, one.artifact_id);
-    throw error;
+    const [, forgotten] = await Promise.allSettled([
+      objects.remove(upload),
+      deletePending(database, tenant, one.artifact_id),
+    ]);
+    // Where that fails too, gc finds what is left.
+    const wasGone = forgotten.status === 'fulfilled' && !forgotten.value;
+    throw wasGone && isMissing(error) ? collected(one.artifact_id) : error;
   }
-}
-
-/** Where this fails too, gc finds what is left. */
-async function forget({ database, tenant, objects, paths }: Store, artifactId: string): Promise<void> {
-  await Promise.allSettled([
-    objects.remove(paths.upload(artifactId)),
-    deletePending(database, tenant, artifactId),
-  ]);
 }
 
 function collected(artifactId: string): ArtifactStorageError {

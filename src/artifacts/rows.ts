@@ -105,12 +105,18 @@ export async function insertPending(database: Database, tenant: string, one: New
   );
 }
 
-export async function deletePending(database: Database, tenant: string, artifactId: string): Promise<void> {
-  await database.query(
+/** @returns whether it was there. */
+export async function deletePending(
+  database: Database,
+  tenant: string,
+  artifactId: string,
+): Promise<boolean> {
+  const { rowCount } = await database.query(
     `DELETE FROM ${database.table('artifacts')}
      WHERE tenant_id = $1 AND artifact_id = $2 AND status = 'pending'`,
     [tenant, artifactId],
   );
+  return rowCount === 1;
 }
 
 /**
