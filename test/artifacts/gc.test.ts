@@ -116,9 +116,9 @@ test('a reference that comes while gc takes the artifact is told that there is n
 });
 
 test('beside uploads, dedupe and references gc takes only what nothing needs', async () => {
-  let going = true;
+  const ended = new AbortController();
   const collector = (async () => {
-    for (let round = 0; going; round += 1) await scene.artifacts.gc({ graceMs: round % 2 });
+    for (let round = 0; !ended.signal.aborted; round += 1) await scene.artifacts.gc({ graceMs: round % 2 });
   })();
   const held: { artifact_id: string }[] = [];
   // Whether an upload gets through is up to gc, which gives it no grace here; that what got through stays is not.
@@ -137,7 +137,7 @@ test('beside uploads, dedupe and references gc takes only what nothing needs', a
     }
   };
   await Promise.all([writer(1), writer(2), writer(3)]);
-  going = false;
+  ended.abort();
   await collector;
   for (const { artifact_id, status } of await scene.artifacts.list()) {
     if (status === 'ready') expect(await scene.artifacts.verify(artifact_id)).toMatchObject({ ok: true });
