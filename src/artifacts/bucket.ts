@@ -6,6 +6,9 @@ import { objectsOf, type Objects } from './objects.ts';
 /** The largest object that S3 copies in one call, and so the largest upload that can be moved to its hash. */
 const MAX_COPY = 5 * 1_024 ** 3;
 
+/** Parts of one upload, of 5 MB each, that are under way at a time. The SDK's own 4 take 210 MB of memory. */
+const PARTS_AT_ONCE = 2;
+
 /** Objects of an S3 bucket. Loads the SDK. @throws ConfigError where it is not installed. */
 export async function openBucket(settings: Extract<ArtifactSettings, { kind: 's3' }>): Promise<Objects> {
   const { AwsS3StorageAdapter, S3Client } = await loadPackages();
@@ -22,7 +25,11 @@ export async function openBucket(settings: Extract<ArtifactSettings, { kind: 's3
           responseChecksumValidation: 'WHEN_REQUIRED',
         }),
   });
-  const adapter = new AwsS3StorageAdapter(client, { bucket, prefix });
+  const adapter = new AwsS3StorageAdapter(client, {
+    bucket,
+    prefix,
+    uploadConfiguration: { queueSize: PARTS_AT_ONCE },
+  });
   return objectsOf(adapter, new FileStorage(adapter), {
     place: `s3://${bucket}${prefix === '' ? '' : `/${prefix}`}`,
     maxSize: MAX_COPY,

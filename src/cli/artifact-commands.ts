@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises';
 import { openArtifacts, type Artifacts, type Verification } from '../artifacts/artifacts.ts';
 import { artifactSettings } from '../config/config.ts';
 import type { ArtifactStatus } from '../contracts/artifacts.ts';
+import { isPerdureError } from '../contracts/errors.ts';
 import { duration } from '../contracts/duration.ts';
 import { size } from './bytes.ts';
 import { EXIT, UsageError } from './exit-status.ts';
@@ -133,7 +134,13 @@ export async function verifyArtifacts(
   const found: Verification[] = [];
   await withArtifacts(session, async (artifacts) => {
     for await (const one of id === undefined ? allReady(artifacts) : [id]) {
-      found.push(await artifacts.verify(one, { quarantine }));
+      try {
+        found.push(await artifacts.verify(one, { quarantine }));
+      } catch (error) {
+        // It was erased, or collected, since it was listed.
+        const gone = isPerdureError(error, 'ARTIFACT_UNKNOWN') || isPerdureError(error, 'ARTIFACT_ERASED');
+        if (id !== undefined || !gone) throw error;
+      }
       progress(`${found.length} artifacts read`);
     }
   });

@@ -1,13 +1,17 @@
 // A process that puts artifacts in and ends as told. Arguments: JSON with these fields.
 import { createHash } from 'node:crypto';
 import { openArtifacts } from '../../src/artifacts/artifacts.ts';
+import { parseArtifactPlace } from '../../src/config/artifact-settings.ts';
 import { openDatabase } from '../../src/postgres/database.ts';
 import { armFault } from '../../src/telemetry/fault-points.ts';
 
 export type ChildTask = {
   databaseUrl: string;
   schema: string;
-  folder: string;
+  /** A folder or a bucket. */
+  place: string;
+  /** Of the bucket. */
+  endpoint?: string;
   /** Ends the process there, as kill -9 does. */
   faultPoint?: string;
   /** What to do, in this order. */
@@ -23,7 +27,7 @@ const database = openDatabase({ connectionString: task.databaseUrl, schema: task
 const artifacts = await openArtifacts({
   database,
   tenant: 'default',
-  settings: { kind: 'folder', folder: task.folder },
+  settings: parseArtifactPlace(task.place, process.cwd(), { endpoint: task.endpoint }),
 });
 if (task.faultPoint !== undefined) armFault({ point: task.faultPoint });
 if (task.put !== undefined) await artifacts.put(task.put);

@@ -11,10 +11,15 @@ const SCRIPT = fileURLToPath(new URL('artifact-child.ts', import.meta.url));
 /** Does the task in a process of its own. */
 export async function inChild(
   { database, folder }: Scene,
-  task: Omit<ChildTask, 'databaseUrl' | 'schema' | 'folder'>,
+  task: Omit<ChildTask, 'databaseUrl' | 'schema' | 'place'> & { place?: string },
 ): Promise<{ signal: unknown; code: unknown; stdout: string; stderr: string }> {
-  const whole: ChildTask = { databaseUrl: inject('databaseUrl'), schema: database.schema, folder, ...task };
-  const child = spawn(process.execPath, ['--import', 'tsx', SCRIPT, JSON.stringify(whole)], {
+  const whole: ChildTask = {
+    databaseUrl: inject('databaseUrl'),
+    schema: database.schema,
+    place: folder,
+    ...task,
+  };
+  const child = spawn(process.execPath, ['--no-warnings', '--import', 'tsx', SCRIPT, JSON.stringify(whole)], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   process.once('exit', () => child.kill('SIGKILL'));

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { Artifacts } from '../../src/artifacts/artifacts.ts';
 import { parseArtifactPlace } from '../../src/config/artifact-settings.ts';
+import { inChild } from './child.ts';
 import { openScene, read, type Scene } from './scene.ts';
 import { startS3Server, type S3Server } from './s3-server.ts';
 
@@ -45,6 +46,16 @@ test('what is larger than 5 MB goes in parts', async () => {
   expect(s3.openUploads()).toBe(0);
   expect(made.size).toBe(bytes.length);
   expect((await buffer(await artifacts.open(made))).equals(bytes)).toBe(true);
+});
+
+test('256 MB go through a bucket in constant memory', async () => {
+  const size = 256 * 1_024 ** 2;
+  const ended = await inChild(scene, { large: size, place: 's3://artifacts', endpoint: s3.endpoint });
+  expect(ended).toMatchObject({ code: 0, stderr: '' });
+  const seen = JSON.parse(ended.stdout) as { read: number; same: boolean; peakMegabytes: number };
+  expect(seen).toMatchObject({ read: size, same: true });
+  // 180, of which 115 are Node, Postgres' client and the SDK.
+  expect(seen.peakMegabytes).toBeLessThan(220);
 });
 
 test('an upload in parts whose content fails is called off', async () => {
