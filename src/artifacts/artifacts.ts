@@ -206,6 +206,11 @@ export class Artifacts {
     return this.#database.transaction(async (client) => {
       if (sha256) await lockContent(client, this.#database, this.#tenant, sha256);
       await client.query(
+        `SELECT FROM ${artifacts} WHERE tenant_id = $1 AND (artifact_id = $2 OR sha256 = $3)
+         ORDER BY artifact_id FOR UPDATE`,
+        [this.#tenant, artifactId, sha256],
+      );
+      await client.query(
         `UPDATE ${artifacts} SET status = 'erased', erased_at = now(), name = NULL
          WHERE tenant_id = $1 AND (
            (artifact_id = $2 AND status = 'pending')

@@ -120,9 +120,14 @@ async function collectPending(
   before: Date,
   dryRun: boolean,
 ): Promise<number> {
-  const stale = `FROM ${database.table('artifacts')} WHERE tenant_id = $1 AND status = 'pending' AND created_at < $2`;
+  const artifacts = database.table('artifacts');
+  const stale = `SELECT artifact_id FROM ${artifacts} WHERE tenant_id = $1 AND status = 'pending' AND created_at < $2`;
+  // One that is being made ready is passed over: waiting for it with other rows in hand would be a deadlock.
   const { rows } = await database.query<{ artifact_id: string }>(
-    dryRun ? `SELECT artifact_id ${stale}` : `DELETE ${stale} RETURNING artifact_id`,
+    dryRun
+      ? stale
+      : `DELETE FROM ${artifacts} WHERE tenant_id = $1 AND artifact_id IN (${stale} FOR UPDATE SKIP LOCKED)
+         RETURNING artifact_id`,
     [tenant, before],
   );
   if (!dryRun) for (const { artifact_id } of rows) await objects.remove(paths.upload(artifact_id));

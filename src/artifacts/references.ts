@@ -44,20 +44,26 @@ export async function removeArtifactReferences(
   artifactId?: string,
 ): Promise<number> {
   const { kind, id } = checkHolder(holder);
-  const { rows } = await client.query<{ artifact_id: string }>(
-    `DELETE FROM ${database.table('artifact_references')}
-     WHERE tenant_id = $1 AND holder_kind = $2 AND holder_id = $3 AND ($4::uuid IS NULL OR artifact_id = $4)
-     RETURNING artifact_id`,
+  const [artifacts, references] = [database.table('artifacts'), database.table('artifact_references')];
+  const held = 'tenant_id = $1 AND holder_kind = $2 AND holder_id = $3';
+  // Artifacts before references, and in order, as everybody locks them.
+  const locked = await client.query<{ artifact_id: string }>(
+    `SELECT artifact_id FROM ${artifacts}
+     WHERE tenant_id = $1 AND ($4::uuid IS NULL OR artifact_id = $4)
+       AND artifact_id IN (SELECT artifact_id FROM ${references} WHERE ${held})
+     ORDER BY artifact_id FOR NO KEY UPDATE`,
     [tenant, kind, id, artifactId ?? null],
   );
-  await client.query(
-    `UPDATE ${database.table('artifacts')} SET touched_at = now()
-     WHERE tenant_id = $1 AND artifact_id IN (
-       SELECT artifact_id FROM ${database.table('artifacts')}
-       WHERE tenant_id = $1 AND artifact_id = ANY($2::uuid[]) ORDER BY artifact_id FOR NO KEY UPDATE)`,
-    [tenant, rows.map((row) => row.artifact_id)],
+  const ids = locked.rows.map((row) => row.artifact_id);
+  const { rowCount } = await client.query(
+    `DELETE FROM ${references} WHERE ${held} AND artifact_id = ANY($4::uuid[])`,
+    [tenant, kind, id, ids],
   );
-  return rows.length;
+  await client.query(
+    `UPDATE ${artifacts} SET touched_at = now() WHERE tenant_id = $1 AND artifact_id = ANY($2::uuid[])`,
+    [tenant, ids],
+  );
+  return rowCount ?? 0;
 }
 
 /** @throws InvalidInputError */

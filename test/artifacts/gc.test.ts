@@ -136,8 +136,7 @@ test('beside uploads, dedupe and references gc takes only what nothing needs', a
       if (round % 2 === 1) expect(await scene.artifacts.view(made)).toMatchObject({ status: 'ready' });
     }
   };
-  await Promise.all([writer(1), writer(2), writer(3)]);
-  ended.abort();
+  await Promise.all([writer(1), writer(2), writer(3)]).finally(() => ended.abort());
   await collector;
   for (const { artifact_id, status } of await scene.artifacts.list()) {
     if (status === 'ready') expect(await scene.artifacts.verify(artifact_id)).toMatchObject({ ok: true });
