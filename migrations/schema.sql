@@ -1,6 +1,48 @@
 -- All tables after every migration, as `node --import tsx scripts/write-schema.ts` writes them. A test compares
 -- this file with a fresh schema; it is for reading, and nothing loads it.
 
+CREATE TABLE artifact_folders (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  folder text NOT NULL,
+  PRIMARY KEY (tenant_id)
+);
+
+CREATE TABLE artifact_references (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  artifact_id uuid NOT NULL,
+  holder_kind text NOT NULL,
+  holder_id text NOT NULL,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  PRIMARY KEY (tenant_id, artifact_id, holder_kind, holder_id),
+  FOREIGN KEY (tenant_id, artifact_id) REFERENCES artifacts(tenant_id, artifact_id)
+);
+CREATE INDEX artifact_references_holder ON artifact_references USING btree (tenant_id, holder_kind, holder_id);
+
+CREATE TABLE artifacts (
+  tenant_id text DEFAULT 'default'::text NOT NULL,
+  artifact_id uuid NOT NULL,
+  status text NOT NULL,
+  sha256 bytea,
+  size bigint,
+  media_type text NOT NULL,
+  name text,
+  thread_id text,
+  run_id uuid,
+  key_id text,
+  created_at timestamp with time zone DEFAULT now() NOT NULL,
+  ready_at timestamp with time zone,
+  erased_at timestamp with time zone,
+  touched_at timestamp with time zone DEFAULT now() NOT NULL,
+  PRIMARY KEY (tenant_id, artifact_id),
+  CHECK ((status = ANY (ARRAY['pending'::text, 'erased'::text])) OR sha256 IS NOT NULL AND size IS NOT NULL AND ready_at IS NOT NULL),
+  CHECK (length(sha256) = 32),
+  CHECK (size >= 0),
+  CHECK (status = ANY (ARRAY['pending'::text, 'ready'::text, 'quarantined'::text, 'erased'::text]))
+);
+CREATE INDEX artifacts_sha256 ON artifacts USING btree (tenant_id, sha256);
+CREATE INDEX artifacts_touched ON artifacts USING btree (tenant_id, status, touched_at);
+CREATE UNIQUE INDEX artifacts_ready ON artifacts USING btree (tenant_id, sha256) WHERE status = 'ready'::text;
+
 CREATE TABLE checkpoint_blobs (
   thread_id text NOT NULL,
   checkpoint_ns text DEFAULT ''::text NOT NULL,

@@ -90,6 +90,10 @@ async function end(status: number): Promise<never> {
 function streams(env: Host['env']): Streams {
   return {
     stdout: (text) => void write(text),
+    stdoutBytes: (bytes) =>
+      new Promise((resolve, reject) => {
+        write(bytes, (error) => (error ? reject(error) : resolve()));
+      }),
     stderr: (text) => void writeError(text),
     stdoutIsTerminal: process.stdout.isTTY,
     // A terminal without a width (some containers' and CI's) can't show a spinner: it would clear lines forever.

@@ -6,6 +6,8 @@ import { errorDocument, type ErrorDocument } from './exit-status.ts';
 export type Streams = {
   /** Results only. */
   stdout(text: string): void;
+  /** Bytes of a result, once they are taken. */
+  stdoutBytes(bytes: Uint8Array): Promise<void>;
   /** Progress, notes, errors for people. */
   stderr(text: string): void;
   stdoutIsTerminal: boolean;
@@ -46,6 +48,16 @@ export class Output {
       ? JSON.stringify(document, null, this.#streams.stdoutIsTerminal ? 2 : 0)
       : forPeople(this.colours);
     this.#streams.stdout(text.endsWith('\n') ? text : `${text}\n`);
+  }
+
+  /** A result that is bytes, in place of {@link result}. */
+  async bytes(pieces: AsyncIterable<Uint8Array>): Promise<void> {
+    this.endProgress();
+    for await (const piece of pieces) await this.#streams.stdoutBytes(piece);
+  }
+
+  get isTerminal(): boolean {
+    return this.#streams.stdoutIsTerminal;
   }
 
   /** A line beside the result. */

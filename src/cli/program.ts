@@ -6,6 +6,7 @@ import type { ResumeOptions } from './resume-command.ts';
 import type { RetryOptions } from './retry-command.ts';
 import type { RunOptions } from './run-command.ts';
 import type { ThreadsOptions } from './thread-commands.ts';
+import { addArtifactCommands } from './artifacts-program.ts';
 import { addScheduleCommands } from './schedule-program.ts';
 import { addTimeTravelCommands } from './time-travel-program.ts';
 import { addCommon, examples, limit, noWorker, workers, type Start } from './program-parts.ts';
@@ -42,6 +43,7 @@ export function createProgram(host: Host, version: string): Program {
   addScheduleCommands(program, start);
   addTimeTravelCommands(program, start);
   addPruneCommand(program, start);
+  addArtifactCommands(program, start);
   addOperationCommands(program, start);
   addRestoredCommand(program, start);
   return { command: program, status: () => status };
@@ -60,7 +62,8 @@ Which project: the nearest langgraph.json from here upward, or --project. Its da
 
 What starts what: up, run, resume, retry, fork and threads migrate start servers and a worker where they don't run;
 schedule, cancel, migrate and operations resolve start servers (the last a worker too). threads, thread, approvals,
-schedules, history, diff, operations and doctor only look, and prune deletes: where nothing runs they say so.
+schedules, history, diff, operations and doctor only look, prune deletes, and artifacts keeps files: where nothing runs
+they say so.
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 waiting for a person.`;
 

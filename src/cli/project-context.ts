@@ -41,8 +41,10 @@ export function readSettings(place: Place): Settings {
 
 /** The settings alone. The home lies beside langgraph.json, so that every folder below finds the same one. */
 export function settingsIn(place: Place, folder: string | undefined, projectEnv: Environment = {}): Config {
-  const config = readConfig(place.env, place.cwd);
-  if (folder === undefined) return config;
+  const told = readConfig(place.env, place.cwd);
+  if (folder === undefined) return told;
+  const fromProject = place.env['PERDURE_ARTIFACTS'] === projectEnv['PERDURE_ARTIFACTS'];
+  const config = fromProject ? { ...told, artifacts: readConfig(place.env, folder).artifacts } : told;
   const chosen = place.env['PERDURE_HOME'];
   if (chosen === undefined || chosen === '') return { ...config, home: join(folder, '.perdure') };
   return chosen === projectEnv['PERDURE_HOME'] ? { ...config, home: resolve(folder, chosen) } : config;

@@ -1,6 +1,7 @@
 import { pruneThreads } from '../client/prune.ts';
 import { duration } from '../contracts/duration.ts';
 import type { KeptReason, ThreadPruning } from '../contracts/pruning.ts';
+import { size } from './bytes.ts';
 import { EXIT, UsageError } from './exit-status.ts';
 import { withDatabase } from './looking.ts';
 import type { Session } from './session.ts';
@@ -94,12 +95,4 @@ function kept({ kept: counts }: ThreadPruning): string {
   return Object.entries(counts)
     .map(([reason, count]) => `${count} ${WHY[reason as KeptReason]}`)
     .join(', ');
-}
-
-const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'];
-
-function size(bytes: number): string {
-  const power = Math.min(UNITS.length - 1, Math.floor(Math.log10(Math.max(bytes, 1)) / 3));
-  const value = bytes / 1_000 ** power;
-  return `${power === 0 ? value : value.toFixed(1)} ${UNITS[power]}`;
 }

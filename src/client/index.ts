@@ -1,5 +1,11 @@
 export { PerdureClient, type AnswerOptions } from './client.ts';
 export { connect, type ConnectOptions } from './connect.ts';
+export { artifacts, type ArtifactPlace } from './artifacts.ts';
+export type { ArtifactKey, Artifacts, Verification } from '../artifacts/artifacts.ts';
+export type { Collected, CollectOptions } from '../artifacts/collect.ts';
+export type { PutOptions } from '../artifacts/put.ts';
+export type { ArtifactContent } from '../artifacts/streams.ts';
+export { artifactReference, type ArtifactReference, type ArtifactView } from '../contracts/artifacts.ts';
 export { responseTo, type Decision } from '../contracts/approvals.ts';
 export type { TemporalServer } from '../config/config.ts';
 export type { CopyOptions, ForkOptions } from './branch-options.ts';

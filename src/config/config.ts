@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { z } from 'zod';
 import { ConfigError } from '../contracts/errors.ts';
 import { DEFAULT_TENANT, tenantId } from '../contracts/ids.ts';
+import { parseArtifactPlace, type ArtifactSettings } from './artifact-settings.ts';
 
 type Environment = Record<string, string | undefined>;
 
@@ -49,6 +50,10 @@ const variables = z.object({
   PERDURE_MAX_CACHED_WORKFLOWS: integer(1, 100_000).default(200),
   PERDURE_TASK_QUEUES: z.string().optional(),
   PERDURE_SEGMENT_BUDGET_MS: integer(1_000, 86_400_000).default(600_000),
+  PERDURE_ARTIFACTS: z.string().min(1).optional(),
+  PERDURE_S3_ENDPOINT: url(['http:', 'https:']).optional(),
+  PERDURE_S3_PATH_STYLE: z.enum(['true', 'false', '1', '0']).optional(),
+  AWS_REGION: z.string().optional(),
   PERDURE_FAULT: z.string().optional(),
   PERDURE_FAULT_ONCE_FILE: z.string().optional(),
   USER: z.string().optional(),
@@ -104,6 +109,8 @@ export type Config = {
     /** Task queues that the worker serves: `graphs`, and those that policies of nodes name. Undefined: all. */
     taskQueues: string[] | undefined;
   };
+  /** Where artifacts lie; undefined: in `home`. See {@link artifactSettings}. */
+  artifacts: ArtifactSettings | undefined;
   /** For tests: where to end the process. See telemetry/fault-points.ts. */
   fault: { point: string; nth?: number; onceFile?: string } | undefined;
   /** Who answers and asks when the command isn't told: `user:<login>`. */
@@ -146,6 +153,14 @@ export function readConfig(environment: Environment, cwd: string): Config {
       segmentBudgetMs: env.PERDURE_SEGMENT_BUDGET_MS,
       taskQueues: env.PERDURE_TASK_QUEUES?.split(',').map((name) => name.trim()),
     },
+    artifacts:
+      env.PERDURE_ARTIFACTS === undefined
+        ? undefined
+        : parseArtifactPlace(env.PERDURE_ARTIFACTS, cwd, {
+            endpoint: env.PERDURE_S3_ENDPOINT,
+            region: env.AWS_REGION,
+            pathStyle: asBoolean(env.PERDURE_S3_PATH_STYLE),
+          }),
     fault: parseFault(env.PERDURE_FAULT, env.PERDURE_FAULT_ONCE_FILE),
     actor: `user:${env.USER ?? 'unknown'}`,
   };
@@ -156,6 +171,15 @@ export function tracesToLangSmith(environment: Environment): boolean {
   return ['LANGSMITH', 'LANGCHAIN'].some(
     (name) => environment[`${name}_TRACING`] === 'true' || environment[`${name}_TRACING_V2`] === 'true',
   );
+}
+
+/** Where the bytes of artifacts lie. */
+export function artifactSettings({ artifacts, home }: Config): ArtifactSettings {
+  return artifacts ?? { kind: 'folder', folder: join(home, 'artifacts') };
+}
+
+function asBoolean(text: string | undefined): boolean | undefined {
+  return text === undefined ? undefined : text === 'true' || text === '1';
 }
 
 function blankAsUnset(environment: Environment): Environment {

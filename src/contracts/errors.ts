@@ -306,6 +306,61 @@ export class UnknownOperationError extends PerdureError {
   }
 }
 
+export class UnknownArtifactError extends PerdureError {
+  constructor(artifactId: string) {
+    super(
+      'ARTIFACT_UNKNOWN',
+      `No artifact '${artifactId}' exists. 'perdure artifacts list' lists those that do.`,
+      {
+        artifact_id: artifactId,
+      },
+    );
+  }
+}
+
+/** The artifact is on record but can't be read: the code says whether it is pending, quarantined or erased. */
+export class ArtifactUnavailableError extends PerdureError {
+  constructor(artifactId: string, status: 'pending' | 'quarantined' | 'erased') {
+    const why = {
+      pending: 'its upload is not complete. Wait for it, or upload it again',
+      quarantined: 'it was put in quarantine. Upload the bytes again, or erase it',
+      erased: 'it was erased, and its bytes are gone for good',
+    };
+    super(`ARTIFACT_${status.toUpperCase()}`, `Artifact '${artifactId}' can't be read: ${why[status]}.`, {
+      artifact_id: artifactId,
+      status,
+    });
+  }
+}
+
+/** The bytes of an artifact are not those that were put in. `details` has `problem`, and what was found. */
+export class ArtifactCorruptError extends PerdureError {
+  constructor(
+    artifactId: string,
+    problem: 'missing' | 'size' | 'sha256' | 'reference',
+    details: Record<string, unknown> = {},
+  ) {
+    const what = {
+      missing: 'its bytes are gone from the storage',
+      size: 'it has another size than was put in',
+      sha256: 'its bytes are not those that were put in',
+      reference: 'the reference names another content than is on record',
+    };
+    super(
+      'ARTIFACT_CORRUPT',
+      `Artifact '${artifactId}' is corrupt: ${what[problem]}. Bring the bytes back from a backup, or upload them again.`,
+      { artifact_id: artifactId, problem, ...details },
+    );
+  }
+}
+
+/** The folder or bucket of artifacts can't be reached or written. What was under way may be tried again. */
+export class ArtifactStorageError extends PerdureError {
+  constructor(message: string, options?: ErrorOptions) {
+    super('ARTIFACT_STORAGE_UNAVAILABLE', message, {}, options);
+  }
+}
+
 /** Whether `error` is one of ours, whichever copy of the package made it. */
 export function isPerdureError(error: unknown, code?: string): error is PerdureError {
   return (

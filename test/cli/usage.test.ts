@@ -44,6 +44,13 @@ describe('help', () => {
     'cancel',
     'migrate',
     'restored',
+    'artifacts',
+    'artifacts list',
+    'artifacts put',
+    'artifacts get',
+    'artifacts verify',
+    'artifacts erase',
+    'artifacts gc',
   ])('of %s teaches with examples', async (command) => {
     const { status, stdout } = await project.perdure([...command.split(' '), '--help']);
     expect(status).toBe(0);
@@ -79,6 +86,12 @@ describe('a wrong command line', () => {
     [['operations', 'resolve', 'x'], '--happened JSON'],
     [['operations', 'resolve', 'x', '--retry', '--happened', '1'], '--happened JSON'],
     [['threads', '--project', 'nowhere'], '--project'],
+    [['artifacts'], 'No command was given'],
+    [['artifacts', 'list', '--status', 'lost'], 'Allowed choices are'],
+    [['artifacts', 'put', 'no-such-file'], 'There is no file'],
+    [['artifacts', 'put', '.'], 'is a folder'],
+    [['artifacts', 'get', 'x'], '--output FILE'],
+    [['artifacts', 'gc', '--grace', 'soon'], 'is no duration'],
   ])('%j ends with 2 and says why', async (args, why) => {
     const ended = await project.perdure([...args, '--json']);
     expect(ended.status).toBe(2);
